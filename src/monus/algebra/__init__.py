@@ -1,0 +1,1 @@
+"""The bag algebra: relations, scalars and aggregates as immutable values."""
