@@ -1,0 +1,34 @@
+"""Scripts are split at semicolons that are not part of something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from monus.sql.script import split_script
+
+
+@pytest.mark.parametrize(
+    ("script", "statements"),
+    [
+        ("", []),
+        (" ; ;\n;", []),
+        ("-- nothing; at all", []),
+        ("/* nothing; at all", ["/* nothing; at all"]),
+        ("SELECT 1", ["SELECT 1"]),
+        ("SELECT 1;", ["SELECT 1"]),
+        ("SELECT 1; SELECT 2 ;", ["SELECT 1", "SELECT 2"]),
+        ("SELECT ';'; SELECT \";\"; SELECT `;`", ["SELECT ';'", 'SELECT ";"', "SELECT `;`"]),
+        ("SELECT 1 -- a;b\n; SELECT 2", ["SELECT 1 -- a;b", "SELECT 2"]),
+        ("SELECT 1 /* a; /* b; */ c; */ ; SELECT 2", ["SELECT 1 /* a; /* b; */ c; */", "SELECT 2"]),
+        ("-- first\nSELECT 1;\n-- second\nSELECT 2;\n-- bye", ["-- first\nSELECT 1", "-- second\nSELECT 2"]),
+        (r"SELECT '\';'; SELECT r'\'; SELECT 3", [r"SELECT '\';'", r"SELECT r'\'", "SELECT 3"]),
+        ("SELECT 'never; ends; SELECT 2", ["SELECT 'never; ends; SELECT 2"]),
+        ("SELECT 1;\r\nSELECT 2;\r\n", ["SELECT 1", "SELECT 2"]),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT 'a;b';REFRESH MATERIALIZED VIEW v;",
+            ["CREATE MATERIALIZED VIEW v AS SELECT 'a;b'", "REFRESH MATERIALIZED VIEW v"],
+        ),
+    ],
+)
+def test_split(script: str, statements: list[str]) -> None:
+    assert split_script(script) == statements
