@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
-from monus.algebra.scalars import Column, Scalar, Schema, columns_read, type_of
+from monus.algebra.scalars import Column, Ref, Scalar, Schema, columns_read, type_of
 from monus.errors import AlgebraInvalid
 
 WEIGHT = "__w"
@@ -31,7 +31,7 @@ class Measure:
     """One aggregate: `function` is Spark's name in lower case; COUNT(*) has no arguments.
 
     `handle` is Spark's aggregate expression, where there is one: it is what computes functions
-    that no rule looks into. Its inputs are known to it as `params`, bound now to `args`.
+    that no rule looks into. It knows its inputs as `params`, which are now bound to `bound`.
     """
 
     name: str
@@ -41,7 +41,13 @@ class Measure:
     distinct: bool = False
     filter: Scalar | None = None
     params: tuple[str, ...] = ()
+    bound: tuple[Scalar, ...] = ()
     handle: Any = field(compare=False, repr=False, default=None)
+
+
+def scalars_of(measure: Measure) -> tuple[Scalar, ...]:
+    """Everything that the measure reads."""
+    return (*measure.args, *measure.bound, *(() if measure.filter is None else (measure.filter,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +218,7 @@ class Aggregate:
         for key in self.keys:
             _check_reads(key.scalar, schema_of(self.child))
         for measure in self.measures:
-            for scalar in (*measure.args, *(() if measure.filter is None else (measure.filter,))):
+            for scalar in scalars_of(measure):
                 _check_reads(scalar, schema_of(self.child))
         _check_unique(tuple(k.name for k in self.keys) + tuple(m.name for m in self.measures))
 
@@ -228,7 +234,7 @@ class Negate:
 class Restrict:
     """child ⋉ by: the rows whose `keys` occur in `by` (by position), NULL matching NULL.
 
-    Multiplicities of `by` do not matter as long as they are not zero.
+    `by` has no negative multiplicities, and those that it has do not matter.
     """
 
     keys: tuple[str, ...]
@@ -241,6 +247,22 @@ class Restrict:
         for name in self.keys:
             if name not in names_of(self.child):
                 raise AlgebraInvalid(f"There is no column '{name}' to restrict by.")
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """K: the distinct values of `keys` over the rows of a change, whatever their sign.
+
+    Signs are not added up: a row that leaves a group and one that enters it affect the group.
+    """
+
+    keys: tuple[Named, ...]
+    child: Relation
+
+    def __post_init__(self) -> None:
+        for key in self.keys:
+            _check_reads(key.scalar, schema_of(self.child))
+        _check_unique(tuple(key.name for key in self.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +289,7 @@ class Shared:
 
 Relation: TypeAlias = (
     Empty | Rows | Table | Change | Select | Project | Distinct | UnionAll | Monus | Min | Max | Except | Intersect
-    | Product | Join | Aggregate | Negate | Restrict | Recount | Shared
+    | Product | Join | Aggregate | Negate | Restrict | Affected | Recount | Shared
 )  # fmt: skip
 
 
@@ -280,6 +302,9 @@ def schema_of(relation: Relation) -> Schema:
         case Project():
             below = schema_of(relation.child)
             return tuple(Column(o.name, type_of(o.scalar, below)) for o in relation.outputs)
+        case Affected():
+            below = schema_of(relation.child)
+            return tuple(Column(k.name, type_of(k.scalar, below)) for k in relation.keys)
         case UnionAll() | Monus() | Min() | Max() | Except() | Intersect() | Recount():
             return schema_of(relation.left)
         case Product() | Join():
@@ -300,7 +325,7 @@ def children(relation: Relation) -> tuple[Relation, ...]:
     match relation:
         case Empty() | Rows() | Table() | Change():
             return ()
-        case Select() | Project() | Distinct() | Aggregate() | Negate() | Shared():
+        case Select() | Project() | Distinct() | Aggregate() | Negate() | Affected() | Shared():
             return (relation.child,)
         case UnionAll() | Monus() | Min() | Max() | Except() | Intersect() | Product() | Join():
             return (relation.left, relation.right)
@@ -318,7 +343,7 @@ def with_children(relation: Relation, new: tuple[Relation, ...]) -> Relation:
     match relation:
         case Empty() | Rows() | Table() | Change():
             return relation
-        case Select() | Project() | Distinct() | Aggregate() | Negate() | Shared():
+        case Select() | Project() | Distinct() | Aggregate() | Negate() | Affected() | Shared():
             return replace(relation, child=new[0])
         case UnionAll() | Monus() | Min() | Max() | Except() | Intersect() | Product() | Join():
             return replace(relation, left=new[0], right=new[1])
@@ -369,3 +394,14 @@ def _check_unique(names: tuple[str, ...]) -> None:
 def _check_same_width(left: Relation, right: Relation) -> None:
     if len(schema_of(left)) != len(schema_of(right)):
         raise AlgebraInvalid(f"{len(schema_of(left))} columns cannot be matched with {len(schema_of(right))}.")
+
+
+def refs_to(relation: Relation) -> tuple[Named, ...]:
+    """All columns of the relation under their own names, for a projection that adds to them."""
+    return tuple(Named(name, Ref(name)) for name in names_of(relation))
+
+
+def renamed(relation: Relation, names: tuple[str, ...]) -> Relation:
+    """The same rows with columns renamed by position."""
+    own = names_of(relation)
+    return relation if own == names else Project(tuple(Named(n, Ref(o)) for n, o in zip(names, own, strict=True)), relation)

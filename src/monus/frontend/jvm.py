@@ -1,0 +1,47 @@
+"""Scala values seen from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+def items(seq: Any) -> list[Any]:
+    """A Scala Seq as a list."""
+    iterator = seq.iterator()
+    result = []
+    while iterator.hasNext():
+        result.append(iterator.next())
+    return result
+
+
+def to_seq(jvm: Any, values: Iterable[Any]) -> Any:
+    return jvm.PythonUtils.toSeq(list(values))
+
+
+def option(value: Any) -> Any | None:
+    """A Scala Option as a value or None."""
+    return value.get() if value.isDefined() else None
+
+
+def class_name(node: Any) -> str:
+    """The simple name of the node's class, without the marks of Scala's inner classes."""
+    name: str = node.getClass().getName()
+    return name.rsplit(".", 1)[-1].rsplit("$", 1)[-1] if not name.endswith("$") else name[:-1].rsplit(".", 1)[-1]
+
+
+def analyzed(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
+    """A DataFrame over a logical plan of the JVM."""
+    classic = spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
+    return DataFrame(classic.ofRows(spark._jsparkSession, plan), spark)
+
+
+def output_attributes(frame: DataFrame) -> dict[str, Any]:
+    """The resolved attributes of the output by name."""
+    return {attribute.name(): attribute for attribute in items(analyzed(frame).output())}
