@@ -24,6 +24,12 @@ class JavaMissing(MonusError):
     code = "JAVA_MISSING"
 
 
+class SessionInvalid(MonusError):
+    """The Spark session did not start, or lacks something that Monus needs."""
+
+    code = "SESSION_INVALID"
+
+
 class WarehouseInvalid(MonusError):
     """The folder is not a warehouse, or cannot be one."""
 

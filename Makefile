@@ -1,0 +1,50 @@
+# `make` lists the targets. Everything runs in .venv, which `make setup` makes and every target begins with.
+BIN := .venv/bin
+READY := .venv/.ready
+PYTHON ?=
+ARGS ?=
+SEED ?=
+MINUTES ?= 10
+SF ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test quick lint format bench fuzz clean
+
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
+
+setup: $(READY) ## make .venv with pinned packages and Delta's jars; does nothing the second time
+	@:
+
+$(READY): pyproject.toml requirements-dev.lock scripts/setup scripts/fetch_jars.py
+	@PYTHON="$(PYTHON)" scripts/setup
+	@touch $@
+
+demo: $(READY) ## the retail example: two views over a million sales, refreshed incrementally
+	@$(BIN)/python examples/retail.py
+
+test: $(READY) ## all tests, those without Spark first; ARGS="-k name" for some
+	@$(BIN)/python -m pytest $(ARGS)
+
+quick: $(READY) ## the tests that need no Spark (seconds)
+	@$(BIN)/python -m pytest -m "not spark" $(ARGS)
+
+lint: $(READY) ## ruff, mypy --strict on src, and the direction of imports between rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## let ruff rewrite the files
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## incremental against full refresh on TPC-H; SF=10 for more data; results in bench/results
+	@SF=$(SF) $(BIN)/python -m bench $(ARGS)
+
+fuzz: $(READY) ## random views and changes, end to end, for MINUTES=10; SEED=n repeats a run
+	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+clean: ## remove .venv and what the tools leave behind (not Delta's jars)
+	rm -rf .venv build dist artifacts spark-warehouse .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

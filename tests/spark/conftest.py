@@ -1,0 +1,47 @@
+"""One Spark session for all Spark tests: starting one takes longer than most tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from monus.store.session import jobs_started, local_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = local_session(tmp_path_factory.mktemp("spark"), app_name="monus-tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def warehouse_path(tmp_path: Path) -> Path:
+    """A folder for a warehouse, which does not exist yet."""
+    return tmp_path / "warehouse"
+
+
+@dataclass
+class JobCount:
+    """The number of Spark jobs of a block; known when the block has ended."""
+
+    jobs: int = -1
+
+
+@pytest.fixture
+def job_counter(spark: SparkSession) -> Callable[[], AbstractContextManager[JobCount]]:
+    """`with job_counter() as count: ...`, then `assert count.jobs == 3`."""
+
+    @contextmanager
+    def counter() -> Iterator[JobCount]:
+        count = JobCount()
+        before = jobs_started(spark)
+        yield count
+        count.jobs = jobs_started(spark) - before
+
+    return counter
