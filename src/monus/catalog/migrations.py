@@ -1,0 +1,73 @@
+"""From the format of the database to the format of this version of Monus.
+
+A new database is made from `schema.py` at once. An older one goes through the migrations in order, each in one
+transaction together with the new number, so that a process that dies, or several that open it at once, leave
+it in one format or the next. A migration never changes once it is released.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from sqlalchemy import Connection, insert, inspect, select, update
+
+from monus.catalog.database import Database
+from monus.catalog.faults import not_ours
+from monus.catalog.schema import METADATA, meta
+from monus.errors import WarehouseTooNew
+
+logger = logging.getLogger(__name__)
+
+Migration: TypeAlias = Callable[[Connection], None]
+
+# The first brings format 1 to format 2, and so on.
+MIGRATIONS: tuple[Migration, ...] = ()
+FORMAT = len(MIGRATIONS) + 1
+
+
+def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Make the database one of the newest format, or leave it as it is and say why not."""
+    newest = len(migrations) + 1
+    while True:
+        with database.write() as connection:
+            stored = _stored_format(connection, database.where)
+            if stored is None:
+                METADATA.create_all(connection)
+                connection.execute(insert(meta).values(key="format", value=str(FORMAT)))
+            elif stored > newest:
+                raise WarehouseTooNew(
+                    f"The catalog {database.where} has format {stored}, and this version of Monus knows {newest}.",
+                    "Upgrade monus.",
+                    stored=stored,
+                    known=newest,
+                )
+            elif stored == newest:
+                # A write that changes nothing: a catalog that cannot be written to is noticed now.
+                _store_format(connection, newest)
+                return
+            else:
+                logger.info("Migrating the catalog %s from format %d to %d", database.where, stored, stored + 1)
+                migrations[stored - 1](connection)
+                _store_format(connection, stored + 1)
+
+
+def _stored_format(connection: Connection, where: str) -> int | None:
+    """The format, or None when the database is empty."""
+    present = inspect(connection).get_table_names()
+    if not present:
+        return None
+    if "meta" not in present or {column["name"] for column in inspect(connection).get_columns("meta")} != {
+        "key",
+        "value",
+    }:
+        raise not_ours(where, "it has other tables")
+    value = connection.scalar(select(meta.c.value).where(meta.c.key == "format"))
+    if value is None or not value.isdigit() or int(value) < 1:
+        raise not_ours(where, "it does not say which format it has")
+    return int(value)
+
+
+def _store_format(connection: Connection, number: int) -> None:
+    connection.execute(update(meta).where(meta.c.key == "format").values(value=str(number)))

@@ -1,0 +1,92 @@
+"""Base tables, and the names that tables and views share."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from monus.catalog.part import CatalogPart
+from monus.catalog.records import SourceKind, TableRecord, key_of
+from monus.catalog.schema import names, sources, tables, views
+from monus.errors import InUse, NameExists, UnknownTable
+
+
+class Tables(CatalogPart):
+    def add_table(self, record: TableRecord) -> None:
+        with self._database.write() as connection:
+            claim_name(connection, record.name, "table")
+            connection.execute(insert(tables).values(key=key_of(record.name), **_values(record)))
+
+    def update_table(self, record: TableRecord) -> None:
+        """Replace what is known of the table of that name."""
+        with self._database.write() as connection:
+            changed = connection.execute(
+                update(tables).where(tables.c.key == key_of(record.name)).values(**_values(record))
+            )
+            if changed.rowcount == 0:
+                raise _unknown(record.name)
+
+    def drop_table(self, name: str) -> None:
+        with self._database.write() as connection:
+            refuse_if_read(connection, name)
+            if connection.execute(delete(tables).where(tables.c.key == key_of(name))).rowcount == 0:
+                raise _unknown(name)
+            connection.execute(delete(names).where(names.c.key == key_of(name)))
+
+    def tables(self) -> list[TableRecord]:
+        with self._database.read() as connection:
+            return [_table(row) for row in connection.execute(select(tables).order_by(tables.c.key))]
+
+    def find_table(self, name: str) -> TableRecord | None:
+        with self._database.read() as connection:
+            row = connection.execute(select(tables).where(tables.c.key == key_of(name))).one_or_none()
+        return None if row is None else _table(row)
+
+    def table(self, name: str) -> TableRecord:
+        found = self.find_table(name)
+        if found is None:
+            raise _unknown(name)
+        return found
+
+
+def claim_name(connection: Connection, name: str, kind: SourceKind) -> None:
+    """Make the name that of a new table or view."""
+    key = key_of(name)
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(names).values(key=key, name=name, kind=kind))
+    except IntegrityError as error:
+        owner = connection.execute(select(names).where(names.c.key == key)).one()
+        raise NameExists(
+            f"A {owner.kind} named {owner.name} exists.", "Choose another name, or drop it first.", name=owner.name
+        ) from error
+
+
+def refuse_if_read(connection: Connection, name: str) -> None:
+    readers = connection.scalars(
+        select(views.c.name)
+        .join(sources, sources.c.view_key == views.c.key)
+        .where(sources.c.source_key == key_of(name))
+        .order_by(views.c.key)
+    ).all()
+    if readers:
+        raise InUse(f"{name} is read by {', '.join(readers)}.", "Drop these first.", name=name, readers=list(readers))
+
+
+def _unknown(name: str) -> UnknownTable:
+    return UnknownTable(f"There is no table named {name}.", "Check the name, or attach the table.", name=name)
+
+
+def _values(record: TableRecord) -> dict[str, object]:
+    return {
+        "name": record.name,
+        "location": record.location,
+        "identifier": record.identifier,
+        "table_id": record.table_id,
+        "managed": record.managed,
+        "created_at": record.created_at,
+    }
+
+
+def _table(row: Row[tuple[object, ...]]) -> TableRecord:
+    return TableRecord(row.name, row.location, row.identifier, row.table_id, row.managed, row.created_at)
