@@ -11,7 +11,7 @@ SF ?= 1
 .PHONY: help setup demo test quick lint format bench fuzz clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with pinned packages and Delta's jars; does nothing the second time
 	@:

@@ -14,7 +14,7 @@ from monus.store.session import local_session
 def main() -> int:
     if cached_jars():
         return 0
-    print("Starting Spark once, which fetches Delta's jars (87 MB)", flush=True)
+    print("Starting Spark once, which fetches Delta's jars (87 MB, once per user)", flush=True)
     try:
         with tempfile.TemporaryDirectory() as folder:
             local_session(Path(folder)).stop()

@@ -125,4 +125,4 @@ def _not_started(java: int, error: PySparkRuntimeError) -> JavaMissing | Session
     hint = "What Spark printed above says why."
     if not cached_jars():
         hint += " The first start on a machine fetches Delta's jars from Maven Central and needs the network for it."
-    return SessionInvalid(f"Spark did not start: {error}.", hint)
+    return SessionInvalid(f"Spark did not start: {str(error).rstrip('.')}.", hint)
