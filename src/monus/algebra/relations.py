@@ -404,4 +404,8 @@ def refs_to(relation: Relation) -> tuple[Named, ...]:
 def renamed(relation: Relation, names: tuple[str, ...]) -> Relation:
     """The same rows with columns renamed by position."""
     own = names_of(relation)
-    return relation if own == names else Project(tuple(Named(n, Ref(o)) for n, o in zip(names, own, strict=True)), relation)
+    return (
+        relation
+        if own == names
+        else Project(tuple(Named(n, Ref(o)) for n, o in zip(names, own, strict=True)), relation)
+    )

@@ -1,1 +1,1 @@
-"""TODO"""
+"""From the algebra to DataFrames."""

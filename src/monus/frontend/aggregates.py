@@ -60,8 +60,8 @@ class Splitter:
         self._seen.append((expression, attribute))
         condition = option(expression.filter())
         whole = opaque(expression, self._names.of)
-        args = tuple(to_scalar(child, self._names.of) for child in items(function.children()))
         name = function.prettyName().lower()
+        args = tuple(to_scalar(_exact(child, name), self._names.of) for child in items(function.children()))
         if name == "count" and len(args) == 1 and class_name(items(function.children())[0]) == "Literal":
             args = () if items(function.children())[0].value() is not None else args
         self.measures.append(
@@ -114,7 +114,12 @@ def _distinct_keys(groupings: list[Any], splitter: Splitter) -> tuple[Named, ...
     return tuple(splitter.key(expression) for expression in kept)
 
 
+def _exact(argument: Any, function: str) -> Any:
+    """What STDDEV and VARIANCE are given before Spark makes it a double: exact sums need it as it was."""
+    if function.startswith(("stddev", "var")) and class_name(argument) == "Cast":
+        return argument.child()
+    return argument
+
+
 def _value(output: Any) -> Any:
     return output.child() if class_name(output) == "Alias" else output
-
-

@@ -192,7 +192,9 @@ class _Translator:
             )
         if source.pinned:
             raise Untranslatable(
-                Reason("TIME_TRAVEL", source.description, "A pinned version never changes. Read the table as it is now.")
+                Reason(
+                    "TIME_TRAVEL", source.description, "A pinned version never changes. Read the table as it is now."
+                )
             )
         attributes = items(node.output())
         for attribute in attributes:

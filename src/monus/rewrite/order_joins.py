@@ -6,7 +6,6 @@ the large tables first. The projection restores the order of the columns.
 
 from __future__ import annotations
 
-
 from monus.algebra.relations import (
     Change,
     Join,
@@ -23,7 +22,6 @@ from monus.algebra.relations import (
     with_children,
 )
 from monus.algebra.scalars import Compare, Ref, Scalar, columns_read, conjunction, conjuncts
-
 
 
 def order_joins(relation: Relation) -> Relation:

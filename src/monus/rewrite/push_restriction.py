@@ -50,9 +50,14 @@ def _push(restrict: Restrict) -> Relation:
             sources = {key.name: key.scalar for key in child.keys}
             plain = {n: s.name for n in keys if n in sources and isinstance(s := sources[n], Ref)}
             return _through(restrict, plain)
-        case UnionAll(left, right) | Monus(left, right) | Min(left, right) | Max(left, right) | Except(
-            left, right
-        ) | Intersect(left, right):
+        case (
+            UnionAll(left, right)
+            | Monus(left, right)
+            | Min(left, right)
+            | Max(left, right)
+            | Except(left, right)
+            | Intersect(left, right)
+        ):
             position = {name: i for i, name in enumerate(names_of(left))}
             right_keys = tuple(names_of(right)[position[name]] for name in keys)
             return with_children(child, (_push(Restrict(keys, left, by)), _push(Restrict(right_keys, right, by))))
