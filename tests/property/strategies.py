@@ -17,6 +17,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from monus.algebra.derived import with_names
+from monus.algebra.interpret_scalars import Row
 from monus.algebra.interpreter import Bag
 from monus.algebra.relations import (
     Aggregate,
@@ -63,6 +64,7 @@ TABLES: Mapping[str, Table] = {
 }
 # A value that stands twice is drawn twice as often: where all is NULL nothing joins, and nothing is tested.
 VALUES: Mapping[str, tuple[Any, ...]] = {"int": (0, 1, 0, 1, 2, None), "string": ("x", "y", "x", None)}
+_COPIES = st.sampled_from([1, 1, 2, 3])
 # Products of products of products only cost time: the rules see two inputs at a time.
 PRODUCTS = 3
 
@@ -99,14 +101,20 @@ def minus(left: Bag, right: Bag) -> Bag:
 
 
 @cache
-def rows_of(schema: Schema) -> st.SearchStrategy[tuple[Any, ...]]:
+def rows_of(schema: Schema) -> st.SearchStrategy[Row]:
     # One draw for a row rather than one for each of its values: drawing takes most of the time.
     return st.sampled_from(list(product(*(VALUES[column.type] for column in schema))))
 
 
 @st.composite
-def bags_of(draw: st.DrawFn, schema: Schema, size: int = 6) -> Bag:
-    return Counter(draw(st.lists(rows_of(schema), min_size=draw(st.sampled_from(range(size))), max_size=size)))
+def bags_of(draw: st.DrawFn, schema: Schema, size: int = 4) -> Bag:
+    """Bags of up to `size` rows, many of them more than once."""
+    least = draw(st.sampled_from(range(size + 1)))
+    return _bag(draw(st.lists(st.tuples(rows_of(schema), _COPIES), min_size=least, max_size=size)))
+
+
+def _bag(rows: list[tuple[Row, int]]) -> Bag:
+    return Counter(row for row, copies in rows for _ in range(copies))
 
 
 @st.composite
@@ -120,7 +128,9 @@ def updates_of(draw: st.DrawFn, bag: Bag, schema: Schema) -> tuple[Bag, Bag]:
     """A weakly minimal (∇, Δ); now and then empty, so that tables that do not change occur."""
     if not draw(st.sampled_from([True, True, False])):
         return Counter(), Counter()
-    return draw(sub_bags(bag)), draw(bags_of(schema, 3))
+    # What comes in is often there already: only then do the rules with ∸ and × have anything to cancel.
+    known = draw(st.lists(st.sampled_from(sorted(bag, key=repr)), max_size=2)) if bag else []
+    return draw(sub_bags(bag)), draw(bags_of(schema, 2)) + Counter(known)
 
 
 @st.composite
@@ -146,8 +156,25 @@ _WIDTHS = st.sampled_from([("int",), ("int",), ("int", "int"), ("int", "string")
 _DEPTHS = st.sampled_from([1, 2, 3, 3, 4, 4])
 
 
+_AGAIN = with_names(TABLES["R"], ("a#2", "b#2"))
+_SAME_KEY = Compare("=", Ref("a"), Ref("a#2"))
+# Each rule by itself, over nothing but tables: deep queries are empty too often to reach every corner of it.
+ONE_OPERATOR: tuple[Relation, ...] = (
+    *(operator(TABLES["R"], _AGAIN) for operator in (Monus, Min, Max, Except, Intersect, UnionAll, Product)),
+    *(operator(TABLES["T"], Project((Named("t", Ref("b")),), TABLES["R"])) for operator in (Monus, Except, UnionAll)),
+    Product(with_names(TABLES["T"], ("t",)), TABLES["R"]),
+    Product(TABLES["R"], TABLES["S"]),
+    Join(_SAME_KEY, TABLES["R"], _AGAIN),
+    Project((Named("b", Ref("b")),), TABLES["R"]),
+    Distinct(Project((Named("b", Ref("b")),), TABLES["R"])),
+    Distinct(TABLES["T"]),
+)
+
+
 @st.composite
 def queries(draw: st.DrawFn, with_aggregates: bool = False) -> Relation:
+    if draw(st.sampled_from([False, False, False, True])):
+        return draw(st.sampled_from(ONE_OPERATOR))
     return _Generator(draw, with_aggregates).query(draw(_WIDTHS), draw(_DEPTHS))
 
 
@@ -201,6 +228,10 @@ class _Generator:
         return operator(part, Select(self._predicate(schema_of(part)), part))
 
     def _product(self, types: tuple[str, ...], depth: int) -> Relation:
+        if len(types) == 1:
+            types = (*types, "int")
+            sides = self._sides(types, depth)
+            return self._distinct(types[:1], depth) if sides is None else self._reshape(Product(*sides), types[:1])
         sides = self._sides(types, depth)
         return self._distinct(types, depth) if sides is None else Product(*sides)
 

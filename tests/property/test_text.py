@@ -111,7 +111,7 @@ def scalars(names: tuple[str, ...]) -> st.SearchStrategy[Scalar]:
 
 
 @st.composite
-def relations(draw: st.DrawFn, depth: int = 3) -> Relation:
+def relations(draw: st.DrawFn, depth: int = 2) -> Relation:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         columns = draw(st.lists(st.builds(Column, NAMES, TYPES), max_size=3, unique_by=lambda column: column.name))
         leaf = draw(st.sampled_from([Empty, Table, Change, Rows]))
