@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal as OneOf, TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
+from typing import Literal as OneOf
 
 from monus.errors import AlgebraInvalid
 
