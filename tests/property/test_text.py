@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import timedelta, timezone
+from datetime import time, timedelta, timezone
 from typing import Any
 
 from hypothesis import given
@@ -161,6 +161,8 @@ def shown(relation: Relation) -> str:
 
 
 @given(relations())
+@example(Select(Literal((), ""), Empty(())))  # a type without a name was taken for one that need not be said
+@example(Select(Literal(time(0, 0, fold=1), "int"), Empty(())))
 def test_any_relation_survives_both_layouts(relation: Relation) -> None:
     for text in (to_text(relation), to_text(relation, indent=True)):
         parsed = parse(text)
