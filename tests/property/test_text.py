@@ -6,7 +6,7 @@ import math
 from datetime import time, timedelta, timezone
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monus.algebra.relations import (
