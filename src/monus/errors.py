@@ -57,6 +57,10 @@ class UnknownTable(MonusError):
     code = "UNKNOWN_TABLE"
 
 
+class UnknownColumn(MonusError):
+    code = "UNKNOWN_COLUMN"
+
+
 class UnknownView(MonusError):
     code = "UNKNOWN_VIEW"
 

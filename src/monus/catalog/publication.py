@@ -98,6 +98,12 @@ class Publication(CatalogPart):
             if refresh is not None:
                 write_refresh(connection, refresh)
 
+    def set_table_id(self, lease: Lease, table_id: str) -> None:
+        """The id of the view's own table, once it is made."""
+        with self._database.write() as connection:
+            require_lease(connection, lease)
+            connection.execute(update(views).where(views.c.key == key_of(lease.resource)).values(table_id=table_id))
+
     def discard_intent(self, lease: Lease, number: int) -> None:
         """Give the intent up; its number stays used."""
         with self._database.write() as connection:

@@ -44,7 +44,22 @@ class Materializer:
         data = frame.data.persist()
         self._cached.append(data)
         count = data.count()
-        return replace(frame, data=data, known_empty=count == 0, **_size(frame, count)), count
+        return _resized(frame, data, count), count
+
+    def count(self, data: DataFrame) -> int:
+        """The number of rows, without a job where the driver holds them."""
+        return len(self._driver_rows(data)) if _is_local(data) else data.count()
+
+    def total(self, numbers: DataFrame) -> int:
+        """The sum of a column of whole numbers."""
+        if not _is_local(numbers):
+            return int(numbers.groupBy().sum().first()[0] or 0)  # type: ignore[index]  # a global sum has a row
+        return sum(row.getLong(0) for row in self._driver_rows(numbers))
+
+    def keep(self, data: DataFrame) -> DataFrame:
+        """A large result that is used twice, cached when it is first computed."""
+        self._cached.append(data.persist())
+        return self._cached[-1]
 
     def release(self) -> None:
         for data in self._cached:
@@ -52,12 +67,20 @@ class Materializer:
         self._cached.clear()
 
     def _collect(self, frame: Frame) -> tuple[Frame, int]:
-        rows: Any = frame.data._jdf.queryExecution().executedPlan().executeCollect()
+        rows = self._driver_rows(frame.data)
         count = len(rows)
-        data = local_rows(self.spark, frame.data, rows)
-        return replace(frame, data=data, known_empty=count == 0, **_size(frame, count)), count
+        return _resized(frame, local_rows(self.spark, frame.data, rows), count), count
+
+    def _driver_rows(self, data: DataFrame) -> Any:
+        return data._jdf.queryExecution().executedPlan().executeCollect()
 
 
-def _size(frame: Frame, rows: int) -> dict[str, float]:
+def _is_local(data: DataFrame) -> bool:
+    """Whether the optimizer has reduced the plan to rows that the driver holds."""
+    name: str = data._jdf.queryExecution().optimizedPlan().getClass().getName()
+    return name.endswith(".LocalRelation")
+
+
+def _resized(frame: Frame, data: DataFrame, rows: int) -> Frame:
     total = max(frame.total, float(rows), 1.0)
-    return {"total": total, "fraction": rows / total}
+    return replace(frame, data=data, known_empty=rows == 0, total=total, fraction=rows / total)

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Scenarios, planning, execution and recovery: everything that moves a view from one state to the next."""

@@ -1,0 +1,155 @@
+"""The change of a view from the changes of its sources, computed in the post-update state.
+
+Figure 3 of Colby et al., refresh_BL: the log is the changes of the sources since the view's vector,
+and what is stored is the view at that vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from monus.algebra.relations import Relation, is_empty
+from monus.compiler.frames import Frame, exported, fresh
+from monus.compiler.groups import NEW, OLD, GroupCompiler
+from monus.compiler.materialize import Materializer
+from monus.compiler.multiplicity import consolidated, expanded
+from monus.compiler.relations import Compiler, Leaf
+from monus.delta.group_state import above_stored, regroup_query
+from monus.delta.signed import differentiate
+from monus.frontend.jvm import frame_of
+from monus.maintenance.layout import WEIGHT
+from monus.maintenance.sources import Source, SourceChange
+from monus.maintenance.view_plan import ViewPlan
+from monus.rewrite.order_joins import order_joins
+from monus.rewrite.push_restriction import push_restriction
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChange:
+    """A consolidated change of a view's table, all its columns and `__w`; rows are known.
+
+    For a grouped view every affected group has at most one row of weight −1 and one of weight 1.
+    """
+
+    data: DataFrame
+    inserted: int
+    deleted: int
+    regrouped: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self.inserted == 0 and self.deleted == 0
+
+
+def optimize(relation: Relation) -> Relation:
+    return order_joins(push_restriction(relation))
+
+
+@dataclass(slots=True)
+class Deriver:
+    """One derivation: a session, the view's plan, and its sources at their pinned states."""
+
+    spark: SparkSession
+    plan: ViewPlan
+    sources: Mapping[str, Source]
+    materializer: Materializer
+    rows_read: dict[str, int] = field(default_factory=dict)
+
+    def full(self) -> DataFrame:
+        """The rows of the view's table, computed from the sources."""
+        if self.plan.query is None:
+            return self.plan.frame
+        frame = self._compiler({}).compile(self.plan.stored())
+        return exported(expanded(frame))
+
+    def change(self, changes: Mapping[str, SourceChange], stored: Leaf) -> ViewChange:
+        """What the changes of the sources do to the view; `stored` is the table that they are to be applied to."""
+        held = {name: leaf for name, leaf in self._held(changes).items() if leaf.rows > 0}
+        if not held:
+            return ViewChange(stored.data.where("false").withColumn(WEIGHT, F.lit(1).cast("bigint")), 0, 0)
+        compiler = self._compiler(held)
+        changed = frozenset(held)
+        if self.plan.shape is None or self.plan.layout is None:
+            assert self.plan.query is not None
+            return self._bag(compiler, optimize(differentiate(self.plan.query, changed)))
+        return self._groups(compiler, changed, stored)
+
+    def _held(self, changes: Mapping[str, SourceChange]) -> dict[str, Leaf]:
+        """The logs: only the columns that the view reads, consolidated, so that what cancels is gone."""
+        held = {}
+        for name, change in changes.items():
+            if change.is_empty:
+                continue
+            source = self.sources[name]
+            schema = self.plan.columns_of(name)
+            data = source.read_change(self.spark, change)
+            columns = {column.name: fresh() for column in schema}
+            weight = fresh("w")
+            selected = [F.col(_quoted(c.name)).alias(columns[c.name]) for c in schema]
+            frame = Frame(
+                data.select(*selected, F.col(WEIGHT).alias(weight)), columns, schema, weight, change.rows, 1.0
+            )
+            if not change.insert_only:
+                frame = consolidated(frame)
+            frame, rows = self.materializer.hold(frame, f"the change of {name}")
+            self.rows_read[name] = rows
+            held[name] = Leaf(exported(frame), float(rows))
+        return held
+
+    def _bag(self, compiler: Compiler, change: Relation) -> ViewChange:
+        if is_empty(change):
+            return self._counted(compiler.compile(change))
+        return self._counted(consolidated(compiler.compile(change)))
+
+    def _groups(self, compiler: Compiler, changed: frozenset[str], stored: Leaf) -> ViewChange:
+        shape, layout = self.plan.shape, self.plan.layout
+        assert shape is not None and layout is not None
+        groups = GroupCompiler(
+            shape,
+            layout,
+            stored,
+            lambda keys: optimize(regroup_query(shape, layout, keys)),
+            lambda relation: above_stored(shape, layout, relation, carried=(OLD,)),
+            compiler,
+            self.materializer,
+        )
+        change = optimize(differentiate(shape.aggregate.child, changed))
+        found = groups.regroup(change) if layout.must_regroup else groups.merge(change)
+        sides = []
+        counts = []
+        for side, weight in ((OLD, -1), (NEW, 1)):
+            rows = found.data.where(F.col(side).isNotNull()).select(
+                f"{side}.*", F.lit(weight).cast("bigint").alias(WEIGHT)
+            )
+            counts.append(self.materializer.count(rows))
+            sides.append(rows)
+        return ViewChange(sides[0].union(sides[1]), counts[1], counts[0], found.recomputed)
+
+    def _counted(self, frame: Frame) -> ViewChange:
+        held, _ = self.materializer.hold(frame, "the change of the view") if not frame.known_empty else (frame, 0)
+        data = exported(held)
+        weights = F.col(WEIGHT)
+        inserted = self.materializer.total(data.where(weights > 0).select(weights))
+        deleted = self.materializer.total(data.where(weights < 0).select(-weights))
+        return ViewChange(data, inserted, deleted)
+
+    def _compiler(self, held: Mapping[str, Leaf]) -> Compiler:
+        leaves: dict[str, Leaf] = {}
+
+        def table(name: str) -> Leaf:
+            if name in self.plan.constants:
+                return Leaf(frame_of(self.spark, self.plan.constants[name]), 1.0)
+            if name not in leaves:
+                source = self.sources[name]
+                leaves[name] = Leaf(source.read(self.spark), source.rows())
+            return leaves[name]
+
+        return Compiler(self.spark, table, lambda name: held[name], self.materializer)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,202 @@
+"""The ways to bring a change into a view's table, and which one is taken.
+
+Nothing, append (no retractions), rewrite (cheaper than MERGE up to some millions of rows), merge (by
+key, or for bags: all copies of a retracted row are deleted and the survivors inserted again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from monus.algebra.scalars import Column as AlgebraColumn
+from monus.compiler.frames import Frame, all_of, exported
+from monus.compiler.identity import identity_key
+from monus.compiler.materialize import Materializer
+from monus.compiler.multiplicity import consolidated, expanded
+from monus.errors import ViewUnusable
+from monus.maintenance.derive import ViewChange
+from monus.maintenance.layout import WEIGHT
+from monus.store.apply import DELETE_FLAG, TxnNumber, append, merge_bag, merge_keyed, overwrite
+from monus.store.delta_table import DeltaTable, Snapshot
+
+Way = Literal["none", "append", "rewrite", "merge"]
+
+REWRITE_BYTES = 256 * 1024 * 1024
+REWRITE_FRACTION = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A view's table: its columns, and the key columns of a grouped view (None for a bag)."""
+
+    name: str
+    table: DeltaTable
+    snapshot: Snapshot
+    columns: tuple[AlgebraColumn, ...]
+    keys: tuple[str, ...] | None
+
+
+def choose_way(change: ViewChange, view_bytes: int, view_rows: float) -> Way:
+    """By the size of the view and of the change."""
+    if change.is_empty:
+        return "none"
+    if change.deleted == 0:
+        return "append"
+    if view_bytes <= REWRITE_BYTES or change.deleted + change.inserted > REWRITE_FRACTION * view_rows:
+        return "rewrite"
+    return "merge"
+
+
+def fold(
+    way: Way, target: Target, change: ViewChange, materializer: Materializer, number: TxnNumber, metadata: str
+) -> int | None:
+    """One commit; the version that it made."""
+    if way == "append":
+        return append(target.table, _copies(target, change.data), number, metadata)
+    if target.keys is None:
+        return _fold_bag(way, target, change, materializer, number, metadata)
+    new = change.data.where(F.col(WEIGHT) > 0).drop(WEIGHT)
+    stored = target.table.read(target.snapshot)
+    if way == "rewrite":
+        gone = change.data.where(F.col(WEIGHT) < 0)
+        kept = _without(target, stored, gone, [(k, "plain") for k in target.keys])
+        return overwrite(target.table, kept.unionByName(new), number, metadata, target.snapshot)
+    actions = _actions(target, change.data)
+    return merge_keyed(target.table, actions, target.keys, number, metadata)
+
+
+def _fold_bag(
+    way: Way, target: Target, change: ViewChange, materializer: Materializer, number: TxnNumber, metadata: str
+) -> int | None:
+    """Survivors: the copies of retracted rows that stay."""
+    gone = change.data.where(F.col(WEIGHT) < 0)
+    stored = target.table.read(target.snapshot)
+    identity = [(c.name, c.type) for c in target.columns]
+    matching = _with(target, stored, gone, identity).withColumn(WEIGHT, F.lit(1).cast("bigint"))
+    names = {c.name: c.name for c in target.columns}
+    both = matching.unionByName(gone)
+    frame = consolidated(_frame(both, target.columns, names))
+    held, _ = materializer.hold(frame, "the surviving copies of retracted rows")
+    survivors = exported(held)
+    if materializer.count(survivors.where(F.col(WEIGHT) < 0)) > 0:
+        raise ViewUnusable(
+            f"A row that is to leave the view '{target.name}' is not in its table: somebody else changed it.",
+            "Compute it anew: REFRESH MATERIALIZED VIEW … FULL.",
+            view=target.name,
+        )
+    new = _copies(target, change.data.where(F.col(WEIGHT) > 0)).unionByName(_copies(target, survivors))
+    if way == "rewrite":
+        kept = _without(target, stored, gone, identity)
+        return overwrite(target.table, kept.unionByName(new), number, metadata, target.snapshot)
+    pairs = [(_identity_sql("target", n, t), _identity_sql("source", n, t)) for n, t in identity]
+    return merge_bag(target.table, gone.drop(WEIGHT), new, pairs, number, metadata)
+
+
+def stored_and_pending(
+    target: Target, stored: DataFrame, pending: DataFrame | None, materializer: Materializer
+) -> DataFrame:
+    """The view together with its pending change: only the affected rows are merged."""
+    if pending is None:
+        return stored
+    names = {c.name: c.name for c in target.columns}
+    frame, _ = materializer.hold(consolidated(_frame(pending, target.columns, names)), "the pending change")
+    change = exported(frame)
+    on = [(c.name, c.type) for c in target.columns] if target.keys is None else [(k, "plain") for k in target.keys]
+    kept = _without(target, stored, change, on)
+    touched = _with(target, stored, change, on).withColumn(WEIGHT, F.lit(1).cast("bigint"))
+    merged = expanded(_frame(touched.unionByName(change), target.columns, names))
+    return kept.unionByName(exported(merged))
+
+
+def signed(data: DataFrame, weight: int) -> DataFrame:
+    return data.withColumn(WEIGHT, F.lit(weight).cast("bigint"))
+
+
+def consolidated_change(data: DataFrame, columns: Sequence[AlgebraColumn], materializer: Materializer) -> ViewChange:
+    """A signed DataFrame as a change of known size."""
+    names = {c.name: c.name for c in columns}
+    frame, _ = materializer.hold(consolidated(_frame(data, tuple(columns), names)), "the change of the view")
+    rows = exported(frame)
+    weight = F.col(WEIGHT)
+    inserted = materializer.total(rows.where(weight > 0).select(weight))
+    return ViewChange(rows, inserted, materializer.total(rows.where(weight < 0).select(-weight)))
+
+
+def _frame(data: DataFrame, columns: tuple[AlgebraColumn, ...], names: dict[str, str]) -> Frame:
+    """The frame of a signed DataFrame, under names that need no quoting."""
+    plain = {c.name: f"v{i}" for i, c in enumerate(columns)}
+    selected = [F.col(_quoted(names[c.name])).alias(plain[c.name]) for c in columns]
+    return Frame(data.select(*selected, F.col(WEIGHT).alias("v_w")), plain, columns, "v_w", 1.0, 1.0)
+
+
+def _copies(target: Target, data: DataFrame) -> DataFrame:
+    """A row as often as its weight says, in the table's order of columns."""
+    columns = [F.col(_quoted(c.name)) for c in target.columns]
+    if target.keys is not None:
+        return data.select(*columns)
+    repeated = F.explode(F.array_repeat(F.lit(True), F.col(WEIGHT).cast("int"))).alias("__copy")
+    return data.select(*columns, repeated).select(*columns)
+
+
+def _actions(target: Target, change: DataFrame) -> DataFrame:
+    """One row per group: its new values, or its old ones with the mark that it goes."""
+    row = F.struct(*(F.col(_quoted(c.name)) for c in target.columns))
+    keys = [F.col(_quoted(k)) for k in target.keys or ()]
+    best = F.max_by(row, F.col(WEIGHT)).alias("row")
+    grouped = change.groupBy(*keys).agg(best, (F.max(F.col(WEIGHT)) < 0).alias(DELETE_FLAG))
+    return grouped.select("row.*", F.col(DELETE_FLAG))
+
+
+def _match(target: Target, left: str, right: str, on: list[tuple[str, str]]) -> Column:
+    return all_of(
+        [
+            identity_key(F.col(f"{left}.{_quoted(n)}"), t).eqNullSafe(identity_key(F.col(f"{right}.{_quoted(n)}"), t))
+            for n, t in on
+        ]
+    )
+
+
+def _without(target: Target, stored: DataFrame, change: DataFrame, on: list[tuple[str, str]]) -> DataFrame:
+    if not on:  # a global aggregate has one row, which the change replaces
+        return stored.where("false")
+    match = _match(target, "stored", "gone", on)
+    return stored.alias("stored").join(F.broadcast(change.alias("gone")), match, "left_anti").select(*_columns(target))
+
+
+def _with(target: Target, stored: DataFrame, change: DataFrame, on: list[tuple[str, str]]) -> DataFrame:
+    if not on:
+        return stored.select(*_columns(target))
+    match = _match(target, "stored", "gone", on)
+    return stored.alias("stored").join(F.broadcast(change.alias("gone")), match, "left_semi").select(*_columns(target))
+
+
+def _columns(target: Target) -> list[Column]:
+    return [F.col(_quoted(c.name)) for c in target.columns]
+
+
+def _identity_sql(side: str, name: str, type_name: str) -> str:
+    column = f"{side}.{_quoted(name)}"
+    return str(identity_sql(column, type_name))
+
+
+def identity_sql(column: str, type_name: str) -> str:
+    """`identity_key` as SQL text, for a MERGE condition."""
+    lowered = type_name.lower()
+    if lowered in ("float", "double"):
+        return f"CAST({column} AS STRING)"
+    if lowered.startswith("string collate"):
+        return f"CAST({column} AS BINARY)"
+    if lowered.startswith("map<"):
+        return f"to_json(struct(sort_array(map_entries({column})) AS m), map('ignoreNullFields', 'false'))"
+    if any(word in lowered for word in ("float", "double", "map<", "collate", "variant")):
+        return f"to_json(struct({column} AS v), map('ignoreNullFields', 'false'))"
+    return column
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

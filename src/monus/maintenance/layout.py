@@ -1,0 +1,27 @@
+"""Where things are in a warehouse folder."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+WEIGHT = "__w"
+BATCH = "__batch"
+
+
+def folder_of(name: str) -> str:
+    """A folder name for any identifier; plain names stay as they are."""
+    return quote(name.lower(), safe="_-")
+
+
+def table_path(root: str, name: str) -> str:
+    return f"{root}/tables/{folder_of(name)}"
+
+
+def view_path(root: str, name: str) -> str:
+    return f"{root}/views/{folder_of(name)}"
+
+
+def pending_path(view_location: str) -> str:
+    """The pending change of the view whose table is there."""
+    head, _, name = view_location.rpartition("/")
+    return f"{head.rpartition('/')[0]}/pending/{name}"

@@ -1,0 +1,608 @@
+"""Refresh, propagate and partial refresh of one view: Figure 3 of Colby et al. on Delta Lake.
+
+The state of a view is INV_C: PAST(log, Q) = (table ∸ ∇pending) ⊎ Δpending. `propagate` moves the log
+into the pending change, `partial_refresh` folds the pending change into the table, `refresh` does
+both in one commit; without a pending change it is refresh_BL.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from monus.algebra.scalars import Column
+from monus.catalog.catalog import Catalog
+from monus.catalog.leases import Lease
+from monus.catalog.records import RefreshRecord, SourceRecord, Strategy, ViewRecord
+from monus.compiler.materialize import Materializer
+from monus.compiler.relations import Leaf
+from monus.errors import MonusError, RefreshCancelled, SourceHistoryLost, SourceRecreated, ViewUnusable
+from monus.frontend.definition import Definition
+from monus.maintenance.derive import Deriver, ViewChange
+from monus.maintenance.fold import (
+    Target,
+    choose_way,
+    consolidated_change,
+    fold,
+    signed,
+    stored_and_pending,
+)
+from monus.maintenance.layout import BATCH, WEIGHT, pending_path
+from monus.maintenance.planner import ChangeFact, Facts, RefreshPlan, plan_refresh
+from monus.maintenance.plans import Plans
+from monus.maintenance.protocol import Outcome, commit, held_lease, settle
+from monus.maintenance.sessions import Jobs, SessionPool, job_group
+from monus.maintenance.sources import (
+    BYTES_PER_ROW,
+    NO_CHANGE,
+    Source,
+    SourceChange,
+    TableSource,
+    ViewSource,
+    check_schema,
+    published,
+    read_batches,
+)
+from monus.maintenance.vectors import from_json, numbers, to_json
+from monus.maintenance.view_plan import ViewPlan
+from monus.store.apply import append, overwrite
+from monus.store.delta_table import DeltaTable
+from monus.store.log import commits
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Operation:
+    """One operation on one view while it runs."""
+
+    name: str
+    record: ViewRecord
+    started: float = field(default_factory=time.perf_counter)
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    commits: int = 0
+    rows_read: dict[str, int] = field(default_factory=dict)
+
+    def describe(
+        self,
+        strategy: Strategy,
+        code: str,
+        reason: str,
+        vectors: tuple[Mapping[str, int], Mapping[str, int]],
+        change: tuple[int, int] = (0, 0),
+        jobs: int = 0,
+        error: str | None = None,
+    ) -> RefreshRecord:
+        return RefreshRecord(
+            view=self.record.name,
+            operation=self.name,
+            strategy=strategy,
+            incremental=strategy != "full",
+            code=code,
+            reason=reason,
+            rows_inserted=change[0],
+            rows_deleted=change[1],
+            seconds=time.perf_counter() - self.started,
+            spark_jobs=jobs,
+            commits=self.commits,
+            rows_read=dict(self.rows_read),
+            from_versions=vectors[0],
+            to_versions=vectors[1],
+            started_at=self.started_at,
+            error=error,
+        )
+
+
+class Maintainer:
+    def __init__(self, spark: SparkSession, catalog: Catalog, plans: Plans) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.plans = plans
+        self.sessions = SessionPool(spark)
+        self._running: dict[str, Jobs] = {}
+        self._cancelled: set[str] = set()
+
+    # -- operations
+
+    def refresh(
+        self, name: str, full: bool = False, pinned: Mapping[str, Source] | None = None, wait_seconds: float = 60.0
+    ) -> RefreshRecord:
+        operation = Operation("refresh", self.catalog.view(name))
+        if not full:
+            quick = self._nothing_to_do(operation, pinned)
+            if quick is not None:
+                return quick
+        return self._guarded(operation, lambda lease: self._refresh(operation, lease, full, pinned), wait_seconds)
+
+    def propagate(self, name: str) -> RefreshRecord:
+        operation = Operation("propagate", self.catalog.view(name))
+        return self._guarded(operation, lambda lease: self._propagate(operation, lease))
+
+    def partial_refresh(self, name: str) -> RefreshRecord:
+        operation = Operation("partial_refresh", self.catalog.view(name))
+        return self._guarded(operation, lambda lease: self._partial_refresh(operation, lease))
+
+    def plan(self, name: str, full: bool = False) -> RefreshPlan:
+        """What `refresh` would do, without doing it."""
+        record = self.catalog.view(name)
+        sources = self.sources(record)
+        plan = self.plans.of(record)
+        changes, lost = self._changes(record, plan, sources, record.pending_vector)
+        return plan_refresh(self._facts(record, plan, sources, changes, lost, full))
+
+    def cancel(self, name: str) -> bool:
+        """Stop the operation that runs on the view in this process; its old state stays."""
+        jobs = self._running.get(name.lower())
+        if jobs is None:
+            return False
+        self._cancelled.add(jobs.group)
+        jobs.cancel()
+        return True
+
+    def recover(self) -> list[str]:
+        """Settle what processes that died have left; the names of the views concerned."""
+        settled = []
+        for record in self.catalog.views():
+            if self.catalog.outstanding_intent(record.name) is None:
+                continue
+            with held_lease(self.catalog, self.spark, record.name) as lease:
+                self._settle(lease, record)
+            settled.append(record.name)
+        return settled
+
+    def sources(self, record: ViewRecord, pinned: Mapping[str, Source] | None = None) -> dict[str, Source]:
+        """The sources at their present states, or at those that were pinned before."""
+        found: dict[str, Source] = {}
+        for source in self.catalog.sources(record.name):
+            known = None if pinned is None else pinned.get(source.name)
+            found[source.name] = known if known is not None else self.open_source(source)
+        return found
+
+    def open_source(self, source: SourceRecord) -> Source:
+        if source.kind == "view":
+            return ViewSource(self.catalog.view(source.name), self.spark, self.catalog)
+        return TableSource(self.catalog.table(source.name), self.spark)
+
+    # -- refresh
+
+    def _nothing_to_do(self, operation: Operation, pinned: Mapping[str, Source] | None) -> RefreshRecord | None:
+        """The path that matters most: no source has a new version. No lease, no session, no job."""
+        record = operation.record
+        if record.batch == 0 or not record.usable or _has_pending(record):
+            return None
+        vector = from_json(record.vector)
+        sources = self.sources(record, pinned)
+        if {name: source.state for name, source in sources.items()} != vector:
+            return None
+        if self.catalog.outstanding_intent(record.name) is not None:
+            return None
+        found = operation.describe("none", "NO_CHANGE", "No source has changed.", (numbers(vector), numbers(vector)))
+        self.catalog.record_refresh(found)
+        return found
+
+    def _refresh(
+        self, operation: Operation, lease: Lease, full: bool, pinned: Mapping[str, Source] | None
+    ) -> RefreshRecord:
+        record = operation.record
+        if not record.usable and not full:
+            raise unusable(record)
+        sources = self.sources(record, pinned)
+        plan = self.plans.of(record)
+        changes, lost = self._changes(record, plan, sources, record.pending_vector)
+        decision = plan_refresh(self._facts(record, plan, sources, changes, lost, full))
+        if decision.kind in ("none", "vector"):
+            return self._move_vector(operation, lease, sources, decision)
+        with self._running_jobs(operation) as (session, jobs):
+            if decision.kind == "full":
+                return self._full(operation, lease, plan, sources, decision, session, jobs)
+            return self._incremental(operation, lease, plan, sources, changes, decision, session, jobs)
+
+    def _changes(
+        self, record: ViewRecord, plan: ViewPlan, sources: Mapping[str, Source], since: Mapping[str, Any]
+    ) -> tuple[dict[str, SourceChange], MonusError | None]:
+        vector = from_json(since)
+        changes: dict[str, SourceChange] = {}
+        for name, source in sources.items():
+            check_schema(source, {c.name: c.type for c in plan.columns_of(name)}, record.name)
+            if name not in vector:
+                changes[name] = NO_CHANGE
+                continue
+            try:
+                changes[name] = source.change_since(vector[name])
+            except (SourceHistoryLost, SourceRecreated) as error:
+                return changes, error
+        return changes, None
+
+    def _facts(
+        self,
+        record: ViewRecord,
+        plan: ViewPlan,
+        sources: Mapping[str, Source],
+        changes: Mapping[str, SourceChange],
+        lost: MonusError | None,
+        full: bool,
+    ) -> Facts:
+        return Facts(
+            record.name,
+            record.mode,
+            full,
+            record.batch > 0,
+            _has_pending(record),
+            plan.reasons,
+            from_json(record.vector),
+            {name: source.state for name, source in sources.items()},
+            tuple(ChangeFact(name, change.kind, change.rows) for name, change in changes.items()),
+            lost,
+        )
+
+    def _move_vector(
+        self, operation: Operation, lease: Lease, sources: Mapping[str, Source], decision: RefreshPlan
+    ) -> RefreshRecord:
+        target = to_json({name: source.state for name, source in sources.items()})
+        found = operation.describe(
+            "none", decision.code, decision.reason, (decision.from_versions, decision.to_versions)
+        )
+        self.catalog.publish_vector_only(lease, vector=target, pending_vector=target, refresh=found)
+        return found
+
+    def _incremental(
+        self,
+        operation: Operation,
+        lease: Lease,
+        plan: ViewPlan,
+        sources: Mapping[str, Source],
+        changes: Mapping[str, SourceChange],
+        decision: RefreshPlan,
+        session: SparkSession,
+        jobs: Jobs,
+    ) -> RefreshRecord:
+        record = operation.record
+        materializer = Materializer(session)
+        try:
+            target = self._target(record, plan, session)
+            pending = self._pending(record, session)
+            stored = stored_and_pending(target, target.table.read(target.snapshot), pending, materializer)
+            deriver = Deriver(session, plan, sources, materializer)
+            derived = deriver.change(changes, Leaf(stored, _rows(target)))
+            operation.rows_read.update(deriver.rows_read)
+            whole = derived
+            if pending is not None:
+                union = derived.data.unionByName(pending)
+                whole = consolidated_change(union, target.columns, materializer)
+            state = to_json({name: source.state for name, source in sources.items()})
+            vectors = (decision.from_versions, decision.to_versions)
+            if whole.is_empty and derived.is_empty and pending is None:
+                reason = "What changed does not change the view."
+                found = operation.describe("none", "NO_EFFECT", reason, vectors, jobs=jobs.count())
+                self.catalog.publish_vector_only(lease, vector=state, pending_vector=state, refresh=found)
+                return found
+            code, reason = decision.code, decision.reason
+            if derived.regrouped:
+                code, reason = "REGROUPED", "Affected groups were computed from the tables, the others were left alone."
+            return self._fold(
+                operation, lease, target, derived, whole, state, (code, reason), vectors, jobs, materializer
+            )
+        finally:
+            materializer.release()
+
+    def _fold(
+        self,
+        operation: Operation,
+        lease: Lease,
+        target: Target,
+        derived: ViewChange,
+        whole: ViewChange,
+        state: Mapping[str, Any],
+        why: tuple[str, str],
+        vectors: tuple[Mapping[str, int], Mapping[str, int]],
+        jobs: Jobs,
+        materializer: Materializer,
+    ) -> RefreshRecord:
+        """One commit; the batch goes first, for the views that read this one."""
+        record = operation.record
+        is_read = bool(self.catalog.dependants(record.name))
+        way = choose_way(whole, target.snapshot.size_in_bytes, _rows(target))
+        outcome = Outcome(state, state, folds=True, has_batch=is_read)
+        strategy: Strategy = way
+        done: list[RefreshRecord] = []
+
+        def write(number: Any) -> int | None:
+            if is_read and not derived.is_empty:
+                self._append_batch(record, derived.data, number.version, target.table.spark)
+                operation.commits += 1
+            metadata = self._metadata(record, state, number.version, operation.name)
+            operation.commits += 1
+            if way == "none":
+                return append(target.table, whole.data.where("false").drop(WEIGHT), number, metadata)
+            return fold(way, target, whole, materializer, number, metadata)
+
+        def describe(number: int) -> RefreshRecord:
+            change = (whole.inserted, whole.deleted)
+            done.append(operation.describe(strategy, *why, vectors, change, jobs.count()))
+            return done[0]
+
+        commit(self.catalog, lease, record, target.table, operation.name, outcome, write, describe)
+        return done[0]
+
+    # -- full
+
+    def _full(
+        self,
+        operation: Operation,
+        lease: Lease,
+        plan: ViewPlan,
+        sources: Mapping[str, Source],
+        decision: RefreshPlan,
+        session: SparkSession,
+        jobs: Jobs,
+    ) -> RefreshRecord:
+        record = operation.record
+        session.conf.set("spark.sql.adaptive.enabled", "true")
+        materializer = Materializer(session)
+        try:
+            state = to_json({name: source.state for name, source in sources.items()})
+            if plan.query is None:
+                plan = replace(plan, frame=self.plans.pinned_frame(session, record, sources))
+            data = Deriver(session, plan, sources, materializer).full()
+            target = self._target(record, plan, session)
+            data = data.select(*(F.col(_quoted(c.name)) for c in target.columns))
+            is_read = bool(self.catalog.dependants(record.name)) and record.batch > 0 and record.usable
+            difference = None
+            if is_read:
+                data = materializer.keep(data)
+                difference = self._difference(record, target, data, session, materializer)
+            vectors = (decision.from_versions, decision.to_versions)
+            outcome = Outcome(state, state, folds=True, has_batch=difference is not None)
+            done: list[RefreshRecord] = []
+
+            def write(number: Any) -> int | None:
+                if difference is not None and not difference.is_empty:
+                    self._append_batch(record, difference.data, number.version, session)
+                    operation.commits += 1
+                operation.commits += 1
+                metadata = self._metadata(record, state, number.version, operation.name)
+                return overwrite(target.table, data, number, metadata)
+
+            def describe(number: int) -> RefreshRecord:
+                rows = _written_rows(target.table)
+                done.append(
+                    operation.describe("full", decision.code, decision.reason, vectors, (rows, 0), jobs.count())
+                )
+                return done[0]
+
+            self._accept_new_sources(sources)
+            commit(self.catalog, lease, record, target.table, operation.name, outcome, write, describe)
+            if not record.usable:
+                self.catalog.mark_usable(record.name, lease)
+            return done[0]
+        finally:
+            session.conf.set("spark.sql.adaptive.enabled", "false")
+            materializer.release()
+
+    def _difference(
+        self, record: ViewRecord, target: Target, new: DataFrame, session: SparkSession, materializer: Materializer
+    ) -> ViewChange:
+        """The change that a full refresh makes, so that views over this one can go on incrementally."""
+        pending = self._pending(record, session)
+        old = stored_and_pending(target, target.table.read(target.snapshot), pending, materializer)
+        return consolidated_change(signed(new, 1).unionByName(signed(old, -1)), target.columns, materializer)
+
+    def _accept_new_sources(self, sources: Mapping[str, Source]) -> None:
+        """A table that was dropped and made again is the one that the view reads from now on."""
+        for source in sources.values():
+            if isinstance(source, TableSource) and source.record.table_id != source.snapshot.table_id:
+                self.catalog.update_table(replace(source.record, table_id=source.snapshot.table_id))
+
+    # -- propagate and partial refresh
+
+    def _propagate(self, operation: Operation, lease: Lease) -> RefreshRecord:
+        record = operation.record
+        if not record.usable or record.batch == 0:
+            raise unusable(record)
+        sources = self.sources(record)
+        plan = self.plans.of(record)
+        changes, lost = self._changes(record, plan, sources, record.pending_vector)
+        before = from_json(record.pending_vector)
+        vectors = (numbers(before), numbers({name: s.state for name, s in sources.items()}))
+        if lost is not None:
+            raise lost
+        if plan.reasons:
+            reason = plan.reasons[0]
+            sentence = f"{reason.operator}: {reason.sentence} Only refresh can bring the view up to date."
+            return self._recorded(operation.describe("none", reason.code, sentence, vectors))
+        state = to_json({name: source.state for name, source in sources.items()})
+        with self._running_jobs(operation) as (session, jobs):
+            materializer = Materializer(session)
+            try:
+                target = self._target(record, plan, session)
+                pending = self._pending(record, session)
+                stored = stored_and_pending(target, target.table.read(target.snapshot), pending, materializer)
+                deriver = Deriver(session, plan, sources, materializer)
+                change = deriver.change(changes, Leaf(stored, _rows(target)))
+                operation.rows_read.update(deriver.rows_read)
+                if change.is_empty:
+                    found = operation.describe(
+                        "none", "NO_EFFECT", "The view does not change.", vectors, jobs=jobs.count()
+                    )
+                    vector = state if pending is None else record.vector
+                    self.catalog.publish_vector_only(lease, vector=vector, pending_vector=state, refresh=found)
+                    return found
+                outcome = Outcome(record.vector, state, folds=False, has_batch=True)
+                done: list[RefreshRecord] = []
+
+                def write(number: Any) -> int | None:
+                    operation.commits += 1
+                    return self._append_batch(record, change.data, number.version, session)
+
+                def describe(number: int) -> RefreshRecord:
+                    rows = (change.inserted, change.deleted)
+                    reason = "The change was added to the pending change."
+                    done.append(operation.describe("append", "PROPAGATED", reason, vectors, rows, jobs.count()))
+                    return done[0]
+
+                commit(self.catalog, lease, record, target.table, operation.name, outcome, write, describe)
+                return done[0]
+            finally:
+                materializer.release()
+
+    def _partial_refresh(self, operation: Operation, lease: Lease) -> RefreshRecord:
+        record = operation.record
+        if not record.usable or record.batch == 0:
+            raise unusable(record)
+        vectors = (numbers(from_json(record.vector)), numbers(from_json(record.pending_vector)))
+        if not _has_pending(record):
+            return self._recorded(operation.describe("none", "NOTHING_PENDING", "Nothing is pending.", vectors))
+        plan = self.plans.of(record)
+        with self._running_jobs(operation) as (session, jobs):
+            materializer = Materializer(session)
+            try:
+                target = self._target(record, plan, session)
+                pending = self._pending(record, session)
+                assert pending is not None
+                whole = consolidated_change(pending, target.columns, materializer)
+                nothing = ViewChange(pending.where("false"), 0, 0)
+                why = ("FOLDED", "The pending change was folded into the view's table.")
+                return self._fold(
+                    operation, lease, target, nothing, whole, record.pending_vector, why, vectors, jobs, materializer
+                )
+            finally:
+                materializer.release()
+
+    # -- shared
+
+    def _guarded(self, operation: Operation, work: Any, wait_seconds: float = 60.0) -> RefreshRecord:
+        """Under the lease, after settling; a failure is recorded and leaves the old state."""
+        name = operation.record.name
+        with held_lease(self.catalog, self.spark, name, wait_seconds) as lease:
+            self._settle(lease, self.catalog.view(name))
+            operation.record = self.catalog.view(name)
+            try:
+                found: RefreshRecord = work(lease)
+                return found
+            except BaseException as error:
+                self._record_failure(operation, error)
+                raise
+
+    def _record_failure(self, operation: Operation, error: BaseException) -> None:
+        code = error.code if isinstance(error, MonusError) else type(error).__name__
+        vector = numbers(from_json(operation.record.vector))
+        text = str(error).split("\n")[0]
+        self._recorded(operation.describe("none", code, text, (vector, vector), error=text))
+
+    def _recorded(self, record: RefreshRecord) -> RefreshRecord:
+        self.catalog.record_refresh(record)
+        return record
+
+    def _settle(self, lease: Lease, record: ViewRecord) -> None:
+        operation = Operation("recovery", record)
+        reason = "An operation that had committed but was not finished was completed."
+        found = operation.describe("none", "RECOVERED", reason, ({}, {}))
+        settle(self.catalog, lease, record, DeltaTable(self.spark, record.location), found)
+
+    def _running_jobs(self, operation: Operation) -> _Running:
+        return _Running(self, operation)
+
+    def _target(self, record: ViewRecord, plan: ViewPlan, session: SparkSession) -> Target:
+        snapshot = published(session, record)
+        columns = tuple(Column(f.name, f.dataType.simpleString()) for f in snapshot.schema.fields)
+        return Target(record.name, DeltaTable(session, record.location), snapshot, columns, plan.keys)
+
+    def _pending(self, record: ViewRecord, session: SparkSession) -> DataFrame | None:
+        """The rows of the batches that are propagated and not yet folded."""
+        if not _has_pending(record):
+            return None
+        batches = self.catalog.batches(record.name, record.pending_from - 1, record.batch)
+        return read_batches(session, record, [batch for batch in batches if batch.has_rows])
+
+    def _append_batch(self, record: ViewRecord, change: DataFrame, number: int, session: SparkSession) -> int | None:
+        table = DeltaTable(session, pending_path(record.location))
+        if not table.exists():
+            fields = [StructField(f.name, f.dataType, True) for f in change.schema.fields if f.name != WEIGHT]
+            fields += [StructField(WEIGHT, LongType()), StructField(BATCH, LongType())]
+            table.create(StructType(fields), partition_by=[BATCH])
+        rows = change.select(*(F.col(_quoted(c)) for c in change.columns), F.lit(number).cast("bigint").alias(BATCH))
+        return append(table, rows)
+
+    def _metadata(self, record: ViewRecord, state: Mapping[str, Any], number: int, operation: str) -> str:
+        """What a commit carries for people, and for rebuilding a lost catalog."""
+        return json.dumps(
+            {
+                "monus": 1,
+                "view": record.name,
+                "number": number,
+                "operation": operation,
+                "vector": dict(state),
+                "definition": dict(record.definition),
+                "policy": record.policy,
+                "mode": record.mode,
+                "hidden": record.hidden,
+                "comment": record.comment,
+                "columns": [[c.name, c.type, c.comment] for c in record.columns],
+                "sources": [[s.name, s.kind] for s in self.catalog.sources(record.name)],
+            }
+        )
+
+
+class _Running:
+    """A session and a job group for as long as an operation runs; a cancelled one says so."""
+
+    def __init__(self, maintainer: Maintainer, operation: Operation) -> None:
+        self._maintainer = maintainer
+        self._operation = operation
+
+    def __enter__(self) -> tuple[SparkSession, Jobs]:
+        record = self._operation.record
+        definition = Definition.from_json(record.definition)
+        self._session = self._maintainer.sessions.session(definition.settings)
+        session = self._session.__enter__()
+        self._group = job_group(session, f"{self._operation.name} {record.name}")
+        self._jobs = self._group.__enter__()
+        self._maintainer._running[record.name.lower()] = self._jobs
+        return session, self._jobs
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        name = self._operation.record.name
+        self._maintainer._running.pop(name.lower(), None)
+        self._group.__exit__(None, None, None)
+        self._session.__exit__(None, None, None)
+        if error is not None and self._jobs.group in self._maintainer._cancelled:
+            raise RefreshCancelled(
+                f"The {self._operation.name} of '{name}' was cancelled.", "The view is as it was before.", view=name
+            ) from error
+
+
+def unusable(record: ViewRecord) -> ViewUnusable:
+    reason = record.unusable_reason
+    why = reason.sentence if reason is not None else "It was never filled."
+    return ViewUnusable(
+        f"The view '{record.name}' cannot be used: {why}",
+        f"Compute it anew: REFRESH MATERIALIZED VIEW {record.name} FULL.",
+        view=record.name,
+    )
+
+
+def _has_pending(record: ViewRecord) -> bool:
+    return record.pending_from <= record.batch
+
+
+def _rows(target: Target) -> float:
+    return max(1.0, target.snapshot.size_in_bytes / BYTES_PER_ROW)
+
+
+def _written_rows(table: DeltaTable) -> int:
+    head = table.version()
+    adds = [file for commit_ in commits(table, head - 1, head) for file in commit_.adds]
+    return sum(file.num_records or 0 for file in adds)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,102 @@
+"""The oracle: the stored view equals its query over its sources at its vector, as a bag.
+
+Exact columns by EXCEPT ALL both ways, by binary identity; floating-point columns pairwise within equal
+exact columns at 1e-9 relative to the largest value, because Spark's own answer depends on the partitioning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from monus.algebra.scalars import Column as AlgebraColumn
+from monus.compiler.frames import Frame
+from monus.compiler.identity import identity_key
+from monus.compiler.multiplicity import consolidated
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """`missing` are rows of the query that the view does not have, `extra` the other way round."""
+
+    view: str
+    ok: bool
+    missing: DataFrame
+    extra: DataFrame
+    vector: Mapping[str, Any]
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def compare(view: str, stored: DataFrame, expected: DataFrame, vector: Mapping[str, Any]) -> Verification:
+    """`stored` and `expected` have the same columns; what differs is counted in one job."""
+    columns = tuple(AlgebraColumn(f.name, f.dataType.simpleString()) for f in expected.schema.fields)
+    difference = _difference(stored, expected, columns).persist()
+    floats = [c for c in columns if c.type in ("float", "double")]
+    if floats and not difference.isEmpty():
+        difference = _without_close_pairs(difference, columns)
+    weight = F.col("__w")
+    names = [F.col(_quoted(c.name)) for c in columns]
+    extra = _copies(difference.where(weight > 0), names, weight)
+    missing = _copies(difference.where(weight < 0), names, -weight)
+    return Verification(view, difference.isEmpty(), missing, extra, vector)
+
+
+def _difference(stored: DataFrame, expected: DataFrame, columns: tuple[AlgebraColumn, ...]) -> DataFrame:
+    plain = {c.name: f"v{i}" for i, c in enumerate(columns)}
+    parts = []
+    for data, weight in ((stored, 1), (expected, -1)):
+        selected = [F.col(_quoted(c.name)).alias(plain[c.name]) for c in columns]
+        parts.append(data.select(*selected, F.lit(weight).cast("bigint").alias("v_w")))
+    frame = consolidated(Frame(parts[0].union(parts[1]), plain, columns, "v_w"))
+    back = [F.col(frame.columns[c.name]).alias(c.name) for c in columns]
+    return frame.data.select(*back, F.col(frame.weight or "").alias("__w"))
+
+
+def _without_close_pairs(difference: DataFrame, columns: tuple[AlgebraColumn, ...]) -> DataFrame:
+    """Rows that agree but for the last digits of floating-point columns are no difference."""
+    exact = [c for c in columns if c.type not in ("float", "double")]
+    floats = [c for c in columns if c.type in ("float", "double")]
+    keys = [identity_key(F.col(_quoted(c.name)), c.type).alias(f"__k{i}") for i, c in enumerate(exact)]
+    order: list[Column] = [F.round(F.col(_quoted(c.name)), 6) for c in floats]
+    order += [F.col(_quoted(c.name)) for c in floats]
+    copies = F.explode(F.array_repeat(F.signum(F.col("__w")).cast("int"), F.abs(F.col("__w")).cast("int")))
+    rows = difference.select("*", *keys, copies.alias("__side"))
+    names = [f"__k{i}" for i in range(len(exact))]
+    rows = rows.withColumn("__n", F.row_number().over(Window.partitionBy(*names, "__side").orderBy(*order)))
+    sides = [rows.where(F.col("__side") == side).alias(name) for side, name in ((1, "a"), (-1, "b"))]
+    same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in [*names, "__n"]]
+    close = [_is_close(F.col(f"a.{_quoted(c.name)}"), F.col(f"b.{_quoted(c.name)}")) for c in floats]
+    on = same[0]
+    for condition in [*same[1:], *close]:
+        on = on & condition
+    kept = [
+        sides[0]
+        .join(sides[1], on, "left_anti")
+        .select(*(F.col(_quoted(c.name)) for c in columns), F.lit(1).alias("__w")),
+        sides[1]
+        .join(sides[0], on, "left_anti")
+        .select(*(F.col(_quoted(c.name)) for c in columns), F.lit(-1).alias("__w")),
+    ]
+    return kept[0].union(kept[1]).persist()
+
+
+def _is_close(left: Column, right: Column) -> Column:
+    scale = F.greatest(F.abs(left), F.abs(right), F.lit(1e-6))
+    return left.eqNullSafe(right) | F.coalesce(F.abs(left - right) <= scale * TOLERANCE, F.lit(False))
+
+
+def _copies(data: DataFrame, names: list[Column], weight: Column) -> DataFrame:
+    repeated = F.explode(F.array_repeat(F.lit(True), weight.cast("int"))).alias("__copy")
+    return data.select(*names, repeated).select(*names)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,129 @@
+"""The statements of Monus, carried out; each answers with a DataFrame, as Spark's own commands do."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, assert_never
+
+from pyspark.sql import DataFrame
+
+from monus.errors import NotSupported, StatementInvalid, UnknownView
+from monus.sql.statements import (
+    AlterView,
+    BeginTransaction,
+    Commit,
+    CreateView,
+    DropView,
+    ExplainCreate,
+    ExplainView,
+    Name,
+    PropagateView,
+    RefreshView,
+    Rollback,
+    ShowRefreshes,
+    ShowViews,
+    Statement,
+    VerifyView,
+)
+
+if TYPE_CHECKING:
+    from monus.catalog.records import RefreshRecord
+    from monus.warehouse import Warehouse
+
+
+def run_statement(warehouse: Warehouse, statement: Statement) -> DataFrame:
+    match statement:
+        case CreateView():
+            return _create(warehouse, statement)
+        case RefreshView(name, full, partial):
+            view = warehouse.view(_name(name))
+            done = view.partial_refresh() if partial else view.refresh(full)
+            return _refreshes(warehouse, [done])  # type: ignore[list-item]  # not a dry run
+        case PropagateView(name):
+            return _refreshes(warehouse, [warehouse.view(_name(name)).propagate()])
+        case ExplainView(name):
+            return _text(warehouse, str(warehouse.view(_name(name)).explain()))
+        case ExplainCreate(create):
+            return _text(warehouse, str(warehouse.explain_create(_name(create.name), create.query, create.columns)))
+        case VerifyView(name):
+            found = warehouse.view(_name(name)).verify()
+            counts = (found.view, found.ok, found.missing.count(), found.extra.count())
+            return _rows(warehouse, [counts], "view string, ok boolean, missing bigint, extra bigint")
+        case ShowViews():
+            return _show(warehouse)
+        case ShowRefreshes(name):
+            return _refreshes(warehouse, warehouse.view(_name(name)).history())
+        case DropView(name, if_exists):
+            return _drop(warehouse, _name(name), if_exists)
+        case AlterView():
+            raise NotSupported("ALTER MATERIALIZED VIEW is not there yet.", "Use CREATE OR REPLACE MATERIALIZED VIEW.")
+        case BeginTransaction() | Commit() | Rollback():
+            raise NotSupported("Transactions are not there yet.", "Each statement is a transaction of its own.")
+        case _:
+            assert_never(statement)
+
+
+def _create(warehouse: Warehouse, statement: CreateView) -> DataFrame:
+    name = _name(statement.name)
+    if statement.if_not_exists and name.lower() in (view.lower() for view in warehouse.views()):
+        return _refreshes(warehouse, [])
+    view = warehouse.create_view(
+        name,
+        statement.query,
+        statement.policy,
+        statement.mode,
+        columns=statement.columns,
+        comment=statement.comment,
+        partitioned_by=statement.partitioned_by,
+        cluster_by=statement.cluster_by,
+        replace=statement.or_replace,
+    )
+    return _refreshes(warehouse, view.history(1))
+
+
+def _drop(warehouse: Warehouse, name: str, if_exists: bool) -> DataFrame:
+    try:
+        warehouse.drop_view(name)
+    except UnknownView:
+        if not if_exists:
+            raise
+    return _text(warehouse, "")
+
+
+def _show(warehouse: Warehouse) -> DataFrame:
+    rows = []
+    for name in warehouse.views():
+        status = warehouse.view(name).status()
+        rows.append((name, status.fresh, status.behind.transactions, status.policy, status.mode, status.usable))
+    ddl = "name string, fresh boolean, behind bigint, policy string, mode string, usable boolean"
+    return _rows(warehouse, rows, ddl)
+
+
+REFRESH_COLUMNS = (
+    "view string, operation string, strategy string, incremental boolean, code string, reason string, "
+    "rows_inserted bigint, rows_deleted bigint, seconds double, spark_jobs bigint, commits bigint, "
+    "rows_read string, from_versions string, to_versions string, started_at timestamp, error string"
+)
+
+
+def _refreshes(warehouse: Warehouse, records: list[RefreshRecord]) -> DataFrame:
+    rows = [tuple(_cell(getattr(record, f.name)) for f in fields(record)) for record in records]
+    return _rows(warehouse, rows, REFRESH_COLUMNS)
+
+
+def _cell(value: Any) -> Any:
+    return ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else value
+
+
+def _rows(warehouse: Warehouse, rows: list[tuple[Any, ...]], ddl: str) -> DataFrame:
+    return warehouse.spark.createDataFrame(rows, ddl)
+
+
+def _text(warehouse: Warehouse, text: str) -> DataFrame:
+    return _rows(warehouse, [(line,) for line in text.splitlines()], "plan string")
+
+
+def _name(parts: Name) -> str:
+    if len(parts) > 1:
+        raise StatementInvalid(f"'{'.'.join(parts)}' has more than one part.", "Names in a warehouse have one part.")
+    return parts[0]

@@ -1,0 +1,341 @@
+"""The façade: a folder with tables, views and their catalog, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from monus.catalog.catalog import Catalog
+from monus.catalog.records import RefreshRecord, ViewRecord
+from monus.errors import MonusError, NotSupported, RefreshFailed, UnknownTable, WarehouseClosed, WarehouseInvalid
+from monus.frontend.definition import capture
+from monus.maintenance.creation import Creation, NewView
+from monus.maintenance.explain import Explanation, explain_view
+from monus.maintenance.maintainer import Maintainer, unusable
+from monus.maintenance.names import Names
+from monus.maintenance.planner import RefreshPlan
+from monus.maintenance.plans import Plans
+from monus.maintenance.queries import Queries
+from monus.maintenance.sources import Source, TableSource
+from monus.maintenance.status import Status, status_of
+from monus.maintenance.upkeep import Upkeep
+from monus.maintenance.verification import verify_view, visible_rows
+from monus.maintenance.verify import Verification
+from monus.sql.mode import Mode, parse_mode
+from monus.sql.parser import parse_statement
+from monus.sql.policy import OnDemand, Policy, parse_policy
+from monus.statements import run_statement
+from monus.store.delta_table import DeltaTable
+from monus.store.session import local_session, require_delta, spark_is_running
+
+MARK = "catalog.db"
+DEFAULT_POLICY = OnDemand("LOG")
+DEFAULT_MODE = Mode.AUTO
+
+
+def connect(folder: str | Path, *, spark: SparkSession | None = None, catalog: str | None = None) -> Warehouse:
+    """Open a warehouse folder, created if absent; with a local Spark unless one is given."""
+    root = Path(folder).absolute()
+    _check_folder(root)
+    owns_spark = spark is None and not spark_is_running()
+    if spark is not None:
+        require_delta(spark)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WarehouseInvalid(
+            f"The warehouse folder {root} cannot be created: {error.strerror}.",
+            "Choose a folder that you may write to.",
+        ) from error
+    opened = Catalog.open(catalog or root / MARK)
+    session = spark if spark is not None else local_session(root)
+    warehouse = Warehouse(session, root, opened, owns_spark)
+    warehouse.recover()
+    return warehouse
+
+
+class Warehouse:
+    """Tables and materialized views over Delta Lake in one folder."""
+
+    def __init__(self, spark: SparkSession, root: Path, catalog: Catalog, owns_spark: bool) -> None:
+        self._spark = spark
+        self.root = root
+        self._catalog = catalog
+        self._owns_spark = owns_spark
+        self._closed = False
+        self._plans = Plans(spark, catalog)
+        self._maintainer = Maintainer(spark, catalog, self._plans)
+        self._names = Names(spark)
+        location = f"file:{root}"
+        self._creation = Creation(spark, location, catalog, self._plans, self._maintainer, self._names)
+        self._queries = Queries(spark, location, catalog, self._creation)
+        self._upkeep = Upkeep(spark, catalog)
+
+    @property
+    def spark(self) -> SparkSession:
+        self._check_open()
+        return self._spark
+
+    # -- definitions
+
+    def sql(self, text: str) -> DataFrame:
+        """A statement of Monus, or any statement of Spark SQL over the warehouse's tables and views."""
+        self._check_open()
+        statement = parse_statement(text)
+        if statement is not None:
+            return run_statement(self, statement)
+        return self._queries.run(text)
+
+    def create_view(
+        self,
+        name: str,
+        query: str | DataFrame,
+        refresh: str | Policy | None = None,
+        mode: str | Mode | None = None,
+        *,
+        columns: tuple[str, ...] = (),
+        comment: str | None = None,
+        partitioned_by: tuple[str, ...] = (),
+        cluster_by: tuple[str, ...] = (),
+        replace: bool = False,
+    ) -> View:
+        """Define a view and compute it; `refresh` is what REFRESH would be followed by."""
+        self._check_open()
+        self._creation.create_view(
+            self._new_view(name, query, refresh, mode, columns, comment, partitioned_by, cluster_by, replace)
+        )
+        return self.view(name)
+
+    def explain_create(self, name: str, query: str | DataFrame, columns: tuple[str, ...] = ()) -> Explanation:
+        """How a view would be maintained, without making it."""
+        new = self._new_view(name, query, None, None, columns, None, (), (), False)
+        return explain_view(name, self._plans.analyse(new.definition, new.columns))
+
+    def attach(self, name: str, path_or_table: str, *, change_feed: bool = False) -> None:
+        """An existing Delta table, written by anyone; its change feed is switched on only if you say so."""
+        self._check_open()
+        self._creation.attach(name, str(path_or_table), change_feed)
+
+    def drop_view(self, name: str) -> None:
+        self._check_open()
+        self._creation.drop_view(name)
+
+    # -- reading
+
+    def table(self, name: str, fresh: bool = False) -> DataFrame:
+        """The rows of a table, or of a view as last refreshed."""
+        self._check_open()
+        if fresh:
+            raise NotSupported("Reading a view together with its log is not there yet.", "Refresh it, then read it.")
+        record = self._catalog.find_view(name)
+        if record is not None:
+            if not record.usable or record.batch == 0:
+                raise unusable(record)
+            return visible_rows(self._spark, record)
+        found = self._catalog.find_table(name)
+        if found is None:
+            raise UnknownTable(f"The warehouse has no table or view '{name}'.", "wh.tables() and wh.views() list them.")
+        table = DeltaTable(self._spark, found.location)
+        return table.read(table.snapshot())
+
+    def view(self, name: str) -> View:
+        self._check_open()
+        return View(self, self._catalog.view(name).name)
+
+    def views(self) -> list[str]:
+        return [record.name for record in self._catalog.views() if not record.hidden]
+
+    def tables(self) -> list[str]:
+        return [record.name for record in self._catalog.tables()]
+
+    # -- maintenance
+
+    def refresh(self) -> list[RefreshRecord]:
+        """All views in dependency order, to one state of the tables; failures are told at the end."""
+        self._check_open()
+        pinned = self._pin_tables()
+        done: list[RefreshRecord] = []
+        failed: dict[str, MonusError] = {}
+        for name in self._catalog.dependency_order():
+            try:
+                done.append(self._maintainer.refresh(name, pinned=pinned))
+            except MonusError as error:
+                failed[name] = error
+        if failed:
+            told = "; ".join(f"{name}: {error}" for name, error in failed.items())
+            raise RefreshFailed(
+                f"{len(failed)} of {len(failed) + len(done)} views could not be refreshed. {told}",
+                "The others were.",
+                failures=failed,
+                refreshed=done,
+            )
+        return done
+
+    def optimize(self) -> list[str]:
+        self._check_open()
+        return self._upkeep.optimize()
+
+    def vacuum(self, **options: float) -> dict[str, int]:
+        self._check_open()
+        return self._upkeep.vacuum(**options)
+
+    def recover(self) -> list[str]:
+        """Complete what a process that died left; `connect` has done so before it returns."""
+        settled = self._maintainer.recover()
+        for table in self._catalog.tables():
+            self._names.register(table.name, table.location)
+        for view in self._catalog.views():
+            self._names.register(view.name, view.location)
+        return settled
+
+    def close(self) -> None:
+        """End what `connect` started."""
+        if self._closed:
+            return
+        self._closed = True
+        self._catalog.close()
+        if self._owns_spark:
+            self._spark.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # -- inside
+
+    def _pin_tables(self) -> dict[str, Source]:
+        """One state of every base table, so that all views end at one consistent vector."""
+        pinned: dict[str, Source] = {}
+        for name in self._catalog.dependency_order():
+            for source in self._catalog.sources(name):
+                if source.kind == "table" and source.name not in pinned:
+                    try:
+                        pinned[source.name] = TableSource(self._catalog.table(source.name), self._spark)
+                    except MonusError:
+                        continue  # the views that read it will say so
+        return pinned
+
+    def _new_view(
+        self,
+        name: str,
+        query: str | DataFrame,
+        refresh: str | Policy | None,
+        mode: str | Mode | None,
+        columns: tuple[str, ...],
+        comment: str | None,
+        partitioned_by: tuple[str, ...],
+        cluster_by: tuple[str, ...],
+        replace: bool,
+    ) -> NewView:
+        policy = parse_policy(refresh) if isinstance(refresh, str) else refresh or DEFAULT_POLICY
+        if policy != DEFAULT_POLICY:
+            raise NotSupported(
+                f"REFRESH {policy} is not there yet.", "Leave it out: views are refreshed ON DEMAND USING LOG."
+            )
+        chosen = parse_mode(mode) if isinstance(mode, str) else mode or DEFAULT_MODE
+        text = query if isinstance(query, str) else self._queries.text_of(query)
+        definition = capture(self._spark, text)
+        return NewView(
+            name, definition, str(policy), chosen.name, columns, comment, partitioned_by, cluster_by, replace
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise WarehouseClosed("The warehouse was closed.", "Open it again with monus.connect(folder).")
+
+
+class View:
+    """One materialized view."""
+
+    def __init__(self, warehouse: Warehouse, name: str) -> None:
+        self._warehouse = warehouse
+        self.name = name
+
+    @property
+    def _record(self) -> ViewRecord:
+        self._warehouse._check_open()
+        return self._warehouse._catalog.view(self.name)
+
+    @property
+    def definition(self) -> str:
+        return str(self._record.definition["text"])
+
+    @property
+    def policy(self) -> str:
+        return self._record.policy
+
+    @property
+    def mode(self) -> str:
+        return self._record.mode
+
+    @property
+    def vector(self) -> Mapping[str, Any]:
+        return self._record.vector
+
+    def refresh(
+        self, full: bool = False, *, dry_run: bool = False, wait_seconds: float = 60.0
+    ) -> RefreshRecord | RefreshPlan:
+        """Bring the view up to date; `dry_run` only says how."""
+        self._warehouse._check_open()
+        if dry_run:
+            return self._warehouse._maintainer.plan(self.name, full)
+        return self._warehouse._maintainer.refresh(self.name, full, wait_seconds=wait_seconds)
+
+    def propagate(self) -> RefreshRecord:
+        """Compute the change and keep it beside the view, without touching its rows."""
+        self._warehouse._check_open()
+        return self._warehouse._maintainer.propagate(self.name)
+
+    def partial_refresh(self) -> RefreshRecord:
+        """Fold what was propagated into the view's table."""
+        self._warehouse._check_open()
+        return self._warehouse._maintainer.partial_refresh(self.name)
+
+    def cancel(self) -> bool:
+        """Stop a refresh that runs in another thread; the old state stays."""
+        return self._warehouse._maintainer.cancel(self.name)
+
+    def verify(self) -> Verification:
+        self._warehouse._check_open()
+        return verify_view(self._warehouse._maintainer, self.name)
+
+    def explain(self) -> Explanation:
+        return explain_view(self.name, self._warehouse._plans.of(self._record))
+
+    def history(self, limit: int | None = None) -> list[RefreshRecord]:
+        """What was done to the view, newest first."""
+        return self._warehouse._catalog.refreshes(self._record.name, limit)
+
+    def status(self) -> Status:
+        return status_of(self._warehouse._maintainer, self._record)
+
+    def table(self) -> DataFrame:
+        return self._warehouse.table(self.name)
+
+    def __repr__(self) -> str:
+        return f"View({self.name!r})"
+
+
+def _check_folder(root: Path) -> None:
+    if root.exists() and not root.is_dir():
+        raise WarehouseInvalid(f"{root} is a file, not a folder.", "Give a folder; it is created if it is not there.")
+    if root.is_dir() and not (root / MARK).exists() and any(_is_foreign(entry) for entry in root.iterdir()):
+        raise WarehouseInvalid(
+            f"The folder {root} has files in it, but no {MARK}: it is not a warehouse.",
+            "Give an empty folder, or one that Monus made; wh.rebuild_catalog() mends one whose catalog was lost.",
+        )
+
+
+def _is_foreign(entry: Path) -> bool:
+    return entry.name not in ("spark-warehouse", "tables", "views", "pending") and not entry.name.startswith(
+        (".", MARK)
+    )
+
+
+__all__ = ["Explanation", "RefreshPlan", "Status", "Verification", "View", "Warehouse", "connect"]
