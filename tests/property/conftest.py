@@ -10,7 +10,7 @@ WANTED = os.environ.get("MONUS_EXAMPLES")
 
 settings.register_profile(
     "monus",
-    max_examples=int(WANTED) if WANTED else 300,
+    max_examples=int(WANTED) if WANTED else 200,
     derandomize=WANTED is None,
     deadline=None,
     database=None,

@@ -54,7 +54,7 @@ QUERIES: dict[str, Relation] = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=max(1, settings().max_examples // 5))
+@settings(max_examples=max(1, settings().max_examples // 3))
 @given(step=steps())
 def test_each_operator_in_all_forms(name: str, step: Step) -> None:
     query = QUERIES[name]

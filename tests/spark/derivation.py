@@ -159,7 +159,7 @@ def values(spark: SparkSession, columns: list[tuple[str, str]], rows: Rows) -> D
     """Literal rows that need no job to be read."""
     names = ", ".join(name for name, _ in columns)
     nulls = ", ".join(f"CAST(NULL AS {kind})" for _, kind in columns)
-    lines = [", ".join(_literal(v, kind) for v, (_, kind) in zip(row, columns, strict=True)) for row in rows]
+    lines = [", ".join(literal(v, kind) for v, (_, kind) in zip(row, columns, strict=True)) for row in rows]
     text = ", ".join(f"({line})" for line in [nulls, *lines])
     frame = spark.sql(f"SELECT * FROM VALUES {text} AS v({names})")
     if rows:
@@ -168,7 +168,7 @@ def values(spark: SparkSession, columns: list[tuple[str, str]], rows: Rows) -> D
     return frame.where("false")
 
 
-def _literal(value: Any, kind: str) -> str:
+def literal(value: Any, kind: str) -> str:
     match value:
         case None:
             return f"CAST(NULL AS {kind})"

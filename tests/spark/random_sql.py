@@ -47,9 +47,14 @@ class Query:
 
 
 class Generator:
-    def __init__(self, rng: random.Random, depth: int = 3) -> None:
+    """`views` are further relations to read: their names, and names and types of their columns."""
+
+    def __init__(
+        self, rng: random.Random, depth: int = 3, views: dict[str, list[tuple[str, str]]] | None = None
+    ) -> None:
         self.rng = rng
         self.depth = depth
+        self._relations = {**TABLES, **(views or {})}
         self._names = 0
 
     def query(self) -> Query:
@@ -66,15 +71,15 @@ class Generator:
         return getattr(self, "_" + self.rng.choice(kinds))(depth - 1)
 
     def _table(self) -> Query:
-        name = self.rng.choice(list(TABLES))
-        columns = TABLES[name]
+        name = self.rng.choice(list(self._relations))
+        columns = self._relations[name]
         aliased = [(self._name(), column, kind) for column, kind in columns]
         outputs = ", ".join(f"{column} AS {alias}" for alias, column, _ in aliased)
         return Query(f"SELECT {outputs} FROM {name}", tuple((alias, kind) for alias, _, kind in aliased))
 
     def _select(self, depth: int) -> Query:
         child = self._query(depth)
-        return Query(f"SELECT * FROM ({child.sql}) WHERE {self._predicate(child.columns)}", child.columns)
+        return Query(f"SELECT * FROM ({child.sql}) WHERE {self.predicate(child.columns)}", child.columns)
 
     def _project(self, depth: int) -> Query:
         child = self._query(depth)
@@ -95,7 +100,7 @@ class Generator:
         if pairs and roll < 0.75:
             a, b = self.rng.choice(pairs)
             op = self.rng.choice(["=", "=", "=", "<=>"])
-            more = f" AND {self._predicate(columns)}" if self.rng.random() < 0.3 else ""
+            more = f" AND {self.predicate(columns)}" if self.rng.random() < 0.3 else ""
             return Query(f"SELECT * FROM {both} JOIN {other} ON {a} {op} {b}{more}", columns)
         if pairs and roll < 0.9:
             a, b = self.rng.choice(pairs)
@@ -114,7 +119,7 @@ class Generator:
         outputs = []
         for kind in kinds:
             candidates = [name for name, k in query.columns if k == kind]
-            text = self.rng.choice(candidates) if candidates else self._literal(kind)
+            text = self.rng.choice(candidates) if candidates else self.literal(kind)
             outputs.append((self._name(), kind, text))
         text = ", ".join(f"{e} AS {name}" for name, _, e in outputs)
         return Query(f"SELECT {text} FROM ({query.sql})", tuple((name, kind) for name, kind, _ in outputs))
@@ -166,7 +171,9 @@ class Generator:
         for _ in range(self.rng.randint(1, 3)):
             name, kind = self.rng.choice(columns)
             choices = [("bigint", "count(*)"), ("bigint", f"count({name})"), ("bigint", f"count(DISTINCT {name})")]
-            if kind != "double":
+            if kind == "double":
+                choices += [("double", f"sum({name})"), ("double", f"avg({name})")]
+            else:
                 choices += [(kind, f"min({name})"), (kind, f"max({name})")]
             if kind in ("int", "bigint"):
                 choices += [("bigint", f"sum({name})"), ("bigint", f"sum({name})"), ("double", f"avg({name})")]
@@ -179,22 +186,22 @@ class Generator:
                 choices += [("string", f"cast(sort_array(collect_list({name})) AS STRING)")]
             kind_out, text = self.rng.choice(choices)
             if self.rng.random() < 0.2 and "count_if" not in text and "sort_array" not in text:
-                text += f" FILTER (WHERE {self._predicate(columns)})"
+                text += f" FILTER (WHERE {self.predicate(columns)})"
             found.append((self._name(), kind_out, text))
         return found
 
-    def _predicate(self, columns: tuple[tuple[str, str], ...], depth: int = 1) -> str:
+    def predicate(self, columns: tuple[tuple[str, str], ...], depth: int = 1) -> str:
         name, kind = self.rng.choice(columns)
         roll = self.rng.random()
         if depth and roll < 0.25:
             op = self.rng.choice(["AND", "OR"])
-            return f"({self._predicate(columns, depth - 1)} {op} {self._predicate(columns, depth - 1)})"
+            return f"({self.predicate(columns, depth - 1)} {op} {self.predicate(columns, depth - 1)})"
         if roll < 0.4:
             return f"{name} IS {self.rng.choice(['', 'NOT '])}NULL"
         if roll < 0.45:
-            return f"NOT ({self._predicate(columns, 0)})"
+            return f"NOT ({self.predicate(columns, 0)})"
         peers = [n for n, k in columns if k == kind and n != name]
-        other = self.rng.choice(peers) if peers and roll < 0.6 else self._literal(kind)
+        other = self.rng.choice(peers) if peers and roll < 0.6 else self.literal(kind)
         op = self.rng.choice(["=", "<>", "<", ">=", "<=>"])
         return f"{name} {op} {other}"
 
@@ -216,7 +223,7 @@ class Generator:
                 return f"NOT {name}", "boolean"
         return name, kind
 
-    def _literal(self, kind: str) -> str:
+    def literal(self, kind: str) -> str:
         match kind:
             case "int":
                 return f"{self.rng.choice([0, 1, 2])}"
