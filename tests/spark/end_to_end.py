@@ -18,7 +18,10 @@ from monus.catalog.records import RefreshRecord
 from tests.spark.derivation import literal
 from tests.spark.random_sql import TABLES, Generator, Query, random_row
 
-SPECIAL = {"t": "TBLPROPERTIES (delta.enableChangeDataFeed = false)", "u": "TBLPROPERTIES (delta.enableDeletionVectors = true)"}
+SPECIAL = {
+    "t": "TBLPROPERTIES (delta.enableChangeDataFeed = false)",
+    "u": "TBLPROPERTIES (delta.enableDeletionVectors = true)",
+}
 
 
 def open_warehouse(spark: SparkSession, folder: Path, rng: random.Random) -> monus.Warehouse:
@@ -114,7 +117,8 @@ class Sequence:
 
     def _note(self, done: RefreshRecord) -> None:
         self.strategies[f"{done.operation} {done.strategy}"] += 1
-        self.log.append(f"  {done.view}: {done.operation} {done.strategy} {done.code} +{done.rows_inserted} -{done.rows_deleted}")
+        rows = f"+{done.rows_inserted} -{done.rows_deleted}"
+        self.log.append(f"  {done.view}: {done.operation} {done.strategy} {done.code} {rows}")
 
     def _compare(self, views: dict[str, Query]) -> None:
         spark = self.warehouse.spark
@@ -178,7 +182,7 @@ def insert_statement(rng: random.Random, table: str, rows: int) -> str:
 
 def merge_statement(rng: random.Random, table: str) -> str:
     columns = TABLES[table]
-    key, kind = columns[0]
+    key = columns[0][0]
     row = random_row(rng, table)
     values = ", ".join(f"{literal(v, k)} AS {n}" for v, (n, k) in zip(row, columns, strict=True))
     name, value_kind = rng.choice(columns[1:])

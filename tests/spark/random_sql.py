@@ -179,9 +179,11 @@ class Generator:
                 choices += [("bigint", f"sum({name})"), ("bigint", f"sum({name})"), ("double", f"avg({name})")]
                 choices += [("double", f"stddev_pop({name})"), ("double", f"var_samp({name})")]
             if kind == "decimal(10,2)":
-                choices += [("decimal(20,2)", f"sum({name})"), ("decimal(14,6)", f"avg({name})"), ("double", f"stddev({name})")]
+                choices += [("decimal(20,2)", f"sum({name})"), ("decimal(14,6)", f"avg({name})")]
+                choices += [("double", f"stddev({name})")]
             if kind == "boolean":
-                choices += [("boolean", f"bool_and({name})"), ("boolean", f"bool_or({name})"), ("bigint", f"count_if({name})")]
+                choices += [("boolean", f"bool_and({name})"), ("boolean", f"bool_or({name})")]
+                choices += [("bigint", f"count_if({name})")]
             if kind in ("string", "date"):
                 choices += [("string", f"cast(sort_array(collect_list({name})) AS STRING)")]
             kind_out, text = self.rng.choice(choices)
@@ -212,7 +214,8 @@ class Generator:
             return name, kind
         match kind:
             case "int":
-                return self.rng.choice([f"{name} % 3", f"CASE WHEN {name} > 1 THEN {name} ELSE 0 END", f"abs({name})"]), "int"
+                case = f"CASE WHEN {name} > 1 THEN {name} ELSE 0 END"
+                return self.rng.choice([f"{name} % 3", case, f"abs({name})"]), "int"
             case "bigint":
                 return f"coalesce({name}, 5L)", "bigint"
             case "string":

@@ -40,6 +40,10 @@ TRANSPARENT = {
     "SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression", "RebalancePartitions",
     "UnresolvedHint", "SQLFunctionNode", "Subquery",
 }  # fmt: skip
+NOT_DELTA = {
+    "DataSourceV2Relation", "DataSourceV2ScanRelation", "HiveTableRelation", "LogicalRDD", "StreamingRelation",
+    "ExternalRDD", "InMemoryRelation", "LogicalQueryStage",
+}  # fmt: skip
 CONSTANTS = {"LocalRelation", "OneRowRelation", "Range"}
 INSTEAD = {
     "Window": "Window functions are not maintained yet. Use GROUP BY and a join.",
@@ -102,8 +106,7 @@ def as_source(node: Any) -> Source | None:
             path = location.deltaLog().dataPath().toString()
             return Source(path, bool(location.isTimeTravelQuery()), node.simpleString(25), True)
         return Source("", False, node.simpleString(25), False)
-    if kind in ("DataSourceV2Relation", "DataSourceV2ScanRelation", "HiveTableRelation", "LogicalRDD", "StreamingRelation",
-                "ExternalRDD", "InMemoryRelation", "LogicalQueryStage"):  # fmt: skip
+    if kind in NOT_DELTA:
         return Source("", False, node.simpleString(25), False)
     return None
 

@@ -95,7 +95,7 @@ def _lost(facts: Facts, lost: MonusError) -> RefreshPlan:
 
 def _not_incremental(facts: Facts, reason: Reason) -> NotIncremental:
     return NotIncremental(
-        f"The view '{facts.view}' is STRICT and {reason.operator} cannot be maintained incrementally: {reason.sentence}",
+        f"The view '{facts.view}' is STRICT and {reason.operator} is not incremental: {reason.sentence}",
         "Change the query, or the mode: MODE AUTO.",
         view=facts.view,
         reason=reason.code,

@@ -231,7 +231,7 @@ def check_schema(source: Source, used: dict[str, str], view: str) -> None:
             )
         if found.lower() != kind.lower():
             raise SourceSchemaChanged(
-                f"The column '{name}' of '{source.name}', which the view '{view}' reads, is now {found} and was {kind}.",
+                f"The column '{name}' of '{source.name}', which '{view}' reads, is now {found} and was {kind}.",
                 "Define the view again: CREATE OR REPLACE MATERIALIZED VIEW.",
                 view=view,
                 source=source.name,
