@@ -12,8 +12,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from monus.store.session import local_session
 from tests.spark.end_to_end import Sequence, close_warehouse, open_warehouse
+from tests.spark.quick_spark import quick_session
 
 PER_WAREHOUSE = 15
 
@@ -29,7 +29,7 @@ def main() -> int:
     print(f"first seed {seed}; make fuzz SEED={seed} repeats this run", flush=True)
     deadline = time.monotonic() + 60 * arguments.minutes
     root = Path(tempfile.mkdtemp(prefix="monus-fuzz-"))
-    spark = local_session(root)
+    spark = quick_session(root, "monus-fuzz")
     done, failed, strategies = 0, 0, Counter[str]()
     try:
         while time.monotonic() < deadline and not (arguments.once and done):

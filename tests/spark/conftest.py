@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from monus.store.session import jobs_started, local_session
+from monus.store.session import jobs_started
+from tests.spark.quick_spark import quick_session
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = local_session(tmp_path_factory.mktemp("spark"), app_name="monus-tests")
+    session = quick_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
 
