@@ -7,6 +7,7 @@ empty one is known to be empty before anything is joined with it. A larger one i
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from monus.compiler.frames import Frame, local_rows
+from monus.compiler.scans import scanned_rows
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ class Materializer:
     spark: SparkSession
     local_rows: int = LOCAL_ROWS
     on_run: Callable[[str], None] | None = None
+    scanned: Counter[str] = field(default_factory=Counter)
     _cached: list[DataFrame] = field(default_factory=list)
 
     def hold(self, frame: Frame, what: str) -> tuple[Frame, int]:
@@ -44,6 +47,7 @@ class Materializer:
         data = frame.data.persist()
         self._cached.append(data)
         count = data.count()
+        self.scanned += scanned_rows(data._jdf.queryExecution().executedPlan(), filled_cache=True)
         return _resized(frame, data, count), count
 
     def count(self, data: DataFrame) -> int:
@@ -72,7 +76,10 @@ class Materializer:
         return _resized(frame, local_rows(self.spark, frame.data, rows), count), count
 
     def _driver_rows(self, data: DataFrame) -> Any:
-        return data._jdf.queryExecution().executedPlan().executeCollect()
+        plan: Any = data._jdf.queryExecution().executedPlan()
+        rows = plan.executeCollect()
+        self.scanned += scanned_rows(plan)
+        return rows
 
 
 def _is_local(data: DataFrame) -> bool:

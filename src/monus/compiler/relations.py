@@ -46,6 +46,7 @@ from monus.compiler.frames import Frame, all_of, empty_frame, fresh, renew
 from monus.compiler.materialize import Materializer
 from monus.compiler.measures import measure_column
 from monus.compiler.multiplicity import combine, expanded, recount
+from monus.compiler.prune import key_pairs, prune_by
 from monus.compiler.scalars import Scope
 
 BROADCAST_ROWS = 500_000
@@ -163,6 +164,8 @@ class Compiler:
         columns = {**left.columns, **right.columns}
         total = max(left.total, right.total) if condition is not None else left.total * right.total
         joined = Frame(left.data, columns, schema, None, total, left.fraction * right.fraction)
+        if condition is not None:
+            left, right = _pruned(left, right, key_pairs(condition, left, right))
         a, b = _with_broadcast(left, right)
         on = None if condition is None else Scope(joined, right.data).column(condition)
         data = a.crossJoin(b) if on is None else a.join(b, on, "inner")
@@ -206,6 +209,10 @@ class Compiler:
     def _restrict(self, keys: tuple[str, ...], child: Frame, by: Frame) -> Frame:
         if by.known_empty or child.known_empty:
             return empty_frame(self.spark, child.schema)
+        pairs = list(zip(keys, by.columns, strict=True))
+        inside = prune_by(child, by, pairs, null_safe=True)
+        if inside is not None:
+            child = replace(child, data=child.data.where(inside))
         matches = [child.column(k).eqNullSafe(F.col(c)) for k, c in zip(keys, by.columns.values(), strict=True)]
         keyed = F.broadcast(by.data) if by.rows <= BROADCAST_ROWS else by.data
         fraction = child.fraction * min(1.0, by.rows / max(child.total, 1.0))
@@ -245,6 +252,17 @@ def _leaf(data: DataFrame, schema: Schema, weight: str | None, rows: float) -> F
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _pruned(left: Frame, right: Frame, pairs: list[tuple[str, str]]) -> tuple[Frame, Frame]:
+    """The larger side cut to the files that can hold partners of the smaller one."""
+    if right.fraction < 1.0 and right.rows < left.rows:
+        inside = prune_by(left, right, pairs)
+        return (left, right) if inside is None else (replace(left, data=left.data.where(inside)), right)
+    if left.fraction < 1.0 and left.rows < right.rows:
+        inside = prune_by(right, left, [(b, a) for a, b in pairs])
+        return (left, right) if inside is None else (left, replace(right, data=right.data.where(inside)))
+    return left, right
 
 
 def _with_broadcast(left: Frame, right: Frame) -> tuple[DataFrame, DataFrame]:

@@ -22,6 +22,7 @@ from monus.delta.group_state import above_stored, regroup_query
 from monus.delta.signed import differentiate
 from monus.frontend.jvm import frame_of
 from monus.maintenance.layout import WEIGHT
+from monus.maintenance.plans import same_path
 from monus.maintenance.sources import Source, SourceChange
 from monus.maintenance.view_plan import ViewPlan
 from monus.rewrite.order_joins import order_joins
@@ -57,7 +58,7 @@ class Deriver:
     plan: ViewPlan
     sources: Mapping[str, Source]
     materializer: Materializer
-    rows_read: dict[str, int] = field(default_factory=dict)
+    _fed: dict[str, int] = field(default_factory=dict)
 
     def full(self) -> DataFrame:
         """The rows of the view's table, computed from the sources."""
@@ -78,6 +79,16 @@ class Deriver:
             return self._bag(compiler, optimize(differentiate(self.plan.query, changed)))
         return self._groups(compiler, changed, stored)
 
+    @property
+    def rows_read(self) -> dict[str, int]:
+        """How many rows of each source were read, those of its change included."""
+        scanned = self.materializer.scanned
+        return {
+            name: self._fed.get(name, 0)
+            + sum(n for path, n in scanned.items() if same_path(path, source.record.location))
+            for name, source in self.sources.items()
+        }
+
     def _held(self, changes: Mapping[str, SourceChange]) -> dict[str, Leaf]:
         """The logs: only the columns that the view reads, consolidated, so that what cancels is gone."""
         held = {}
@@ -96,7 +107,8 @@ class Deriver:
             if not change.insert_only:
                 frame = consolidated(frame)
             frame, rows = self.materializer.hold(frame, f"the change of {name}")
-            self.rows_read[name] = rows
+            if change.kind == "feed":  # Spark counts the rows of file scans, but not those of a feed
+                self._fed[name] = rows
             held[name] = Leaf(exported(frame), float(rows))
         return held
 

@@ -1,0 +1,129 @@
+"""What each kind of refresh costs, in Spark jobs and commits: it must not creep.
+
+Small tables, so the numbers are those of the mechanism; a change of them is a decision, not an accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import monus
+
+AGGREGATE = "SELECT k, count(*) AS n, sum(x) AS total, max(x) AS top FROM costs GROUP BY k"
+BAG = "SELECT k, x + 1 AS y FROM costs WHERE x IS NOT NULL"
+Counter = Callable[[], AbstractContextManager[Any]]
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[monus.Warehouse]:
+    folder: Path = tmp_path_factory.mktemp("costs")
+    opened = monus.connect(folder / "warehouse", spark=spark)
+    opened.sql("CREATE TABLE costs (k INT, x BIGINT, note STRING)")
+    opened.sql("INSERT INTO costs SELECT id % 10, id, 'a' FROM range(100)")
+    opened.create_view("by_key", AGGREGATE)
+    opened.create_view("rows", BAG)
+    yield opened
+    for name in ("by_key", "rows"):
+        opened.drop_view(name)
+    opened.sql("DROP TABLE costs")
+    opened.close()
+
+
+def refreshed(warehouse: monus.Warehouse, name: str) -> monus.Refresh:
+    done = warehouse.view(name).refresh()
+    assert isinstance(done, monus.Refresh)
+    assert warehouse.view(name).verify().ok
+    return done
+
+
+def test_no_change_costs_no_job(warehouse: monus.Warehouse, job_counter: Counter) -> None:
+    for name in ("by_key", "rows"):
+        with job_counter() as count:
+            done = warehouse.view(name).refresh()
+        assert isinstance(done, monus.Refresh)
+        assert (done.strategy, done.code, done.commits, done.spark_jobs) == ("none", "NO_CHANGE", 0, 0)
+        assert count.jobs == 0
+
+
+def test_compaction_of_a_source_is_no_work(warehouse: monus.Warehouse, job_counter: Counter) -> None:
+    warehouse.sql("INSERT INTO costs VALUES (1, 1, 'b')")
+    warehouse.refresh()
+    warehouse.spark.sql("OPTIMIZE costs").collect()
+    for name in ("by_key", "rows"):
+        with job_counter() as count:
+            done = warehouse.view(name).refresh()
+        assert isinstance(done, monus.Refresh)
+        assert (done.strategy, done.code, done.commits, count.jobs) == ("none", "NO_ROWS_CHANGED", 0, 0)
+
+
+def test_changes_that_cancel_out_make_no_commit(warehouse: monus.Warehouse) -> None:
+    warehouse.sql("UPDATE costs SET x = x + 1")
+    warehouse.sql("UPDATE costs SET x = x - 1")
+    for name in ("by_key", "rows"):
+        before = warehouse._catalog.view(name).version
+        done = refreshed(warehouse, name)
+        assert (done.strategy, done.code, done.commits) == ("none", "NO_EFFECT", 0)
+        assert warehouse._catalog.view(name).version == before
+
+
+def test_a_column_that_is_not_read_does_not_matter(warehouse: monus.Warehouse) -> None:
+    warehouse.sql("UPDATE costs SET note = 'c'")
+    for name in ("by_key", "rows"):
+        done = refreshed(warehouse, name)
+        assert (done.strategy, done.code, done.commits) == ("none", "NO_EFFECT", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "statement", "strategy", "jobs"),
+    [
+        ("rows", "INSERT INTO costs VALUES (1, 500, 'd')", "append", 4),
+        ("by_key", "INSERT INTO costs VALUES (77, 500, 'd')", "append", 6),
+        ("rows", "UPDATE costs SET x = x + 1000 WHERE x = 5", "rewrite", 9),
+        ("by_key", "UPDATE costs SET x = x + 1000 WHERE x = 7", "rewrite", 9),
+    ],
+)
+def test_jobs_and_commits(warehouse: monus.Warehouse, name: str, statement: str, strategy: str, jobs: int) -> None:
+    warehouse.refresh()
+    warehouse.sql(statement)
+    done = refreshed(warehouse, name)
+    assert (done.strategy, done.commits, done.incremental) == (strategy, 1, True)
+    assert done.spark_jobs <= jobs
+
+
+def test_merge_is_taken_for_large_views(warehouse: monus.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("monus.maintenance.fold.REWRITE_BYTES", 0)
+    monkeypatch.setattr("monus.maintenance.fold.REWRITE_FRACTION", 1e9)
+    warehouse.refresh()
+    warehouse.sql("UPDATE costs SET x = x + 1 WHERE k = 3")
+    warehouse.sql("DELETE FROM costs WHERE k = 4")
+    for name in ("by_key", "rows"):
+        done = refreshed(warehouse, name)
+        assert (done.strategy, done.commits) == ("merge", 1)
+        assert done.spark_jobs <= 16
+
+
+def test_propagate_is_one_append(warehouse: monus.Warehouse) -> None:
+    warehouse.refresh()
+    warehouse.sql("UPDATE costs SET x = x + 1 WHERE k = 5")
+    view = warehouse.view("by_key")
+    done = view.propagate()
+    assert (done.operation, done.strategy, done.commits) == ("propagate", "append", 1)
+    assert done.spark_jobs <= 7
+    assert view.verify().ok
+    folded = view.partial_refresh()
+    assert (folded.strategy, folded.code, folded.commits) == ("rewrite", "FOLDED", 1)
+    assert view.verify().ok
+    assert view.status().fresh
+
+
+def test_full_is_one_commit(warehouse: monus.Warehouse) -> None:
+    done = warehouse.view("by_key").refresh(full=True)
+    assert isinstance(done, monus.Refresh)
+    assert (done.strategy, done.incremental, done.code, done.commits) == ("full", False, "REQUESTED", 1)
+    assert warehouse.view("by_key").verify().ok
