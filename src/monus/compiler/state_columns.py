@@ -16,6 +16,7 @@ from monus.algebra.relations import Measure
 from monus.compiler.frames import Frame
 from monus.compiler.scalars import Scope, column_of
 
+SCALE = "scale"  # the largest absolute input: what the error of a floating-point sum is measured by
 UNIT_DIGITS = 27  # a decimal of more digits times a weight would not fit 38: its rows are repeated instead
 
 
@@ -24,6 +25,9 @@ def sum_over_rows(function: str, args: list[Column], types: list[str], condition
     if function == "count":
         present = _present(args, condition)
         return F.count(F.lit(1)) if present is None else F.count(F.when(present, True))
+    if function == SCALE:
+        size = F.abs(args[0].cast("double"))
+        return F.max(_where(F.when(size < float("inf"), size), condition))
     return F.try_sum(_where(_summand(function, args[0], types[0]), condition))
 
 

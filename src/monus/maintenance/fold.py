@@ -7,7 +7,7 @@ key, or for bags: all copies of a retracted row are deleted and the survivors in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -21,6 +21,7 @@ from monus.compiler.multiplicity import consolidated, expanded
 from monus.errors import ViewUnusable
 from monus.maintenance.derive import ViewChange
 from monus.maintenance.layout import WEIGHT
+from monus.maintenance.sources import BYTES_PER_ROW
 from monus.store.apply import DELETE_FLAG, TxnNumber, append, merge_bag, merge_keyed, overwrite
 from monus.store.delta_table import DeltaTable, Snapshot
 
@@ -81,6 +82,8 @@ def _fold_bag(
     names = {c.name: c.name for c in target.columns}
     both = matching.unionByName(gone)
     frame = consolidated(_frame(both, target.columns, names))
+    # Bounded by the copies of the retracted rows, which the plan's own estimate does not see.
+    frame = replace(frame, total=float(change.deleted), fraction=1.0)
     held, _ = materializer.hold(frame, "the surviving copies of retracted rows")
     survivors = exported(held)
     if materializer.count(survivors.where(F.col(WEIGHT) < 0)) > 0:
@@ -131,7 +134,13 @@ def _frame(data: DataFrame, columns: tuple[AlgebraColumn, ...], names: dict[str,
     """The frame of a signed DataFrame, under names that need no quoting."""
     plain = {c.name: f"v{i}" for i, c in enumerate(columns)}
     selected = [F.col(_quoted(names[c.name])).alias(plain[c.name]) for c in columns]
-    return Frame(data.select(*selected, F.col(WEIGHT).alias("v_w")), plain, columns, "v_w", 1.0, 1.0)
+    rows = max(1.0, planned_bytes(data) / BYTES_PER_ROW)
+    return Frame(data.select(*selected, F.col(WEIGHT).alias("v_w")), plain, columns, "v_w", rows, 1.0)
+
+
+def planned_bytes(data: DataFrame) -> float:
+    """What Spark expects the DataFrame to hold: an upper bound for scans, unions and local rows."""
+    return float(data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
 
 
 def _copies(target: Target, data: DataFrame) -> DataFrame:

@@ -1,13 +1,15 @@
 """The oracle: the stored view equals its query over its sources at its vector, as a bag.
 
 Exact columns by EXCEPT ALL both ways, by binary identity; floating-point columns pairwise within equal
-exact columns at 1e-9 relative to the largest value, because Spark's own answer depends on the partitioning.
+exact columns at 1e-9 relative to the largest absolute input of the group, because Spark's own answer depends on the
+partitioning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
@@ -35,13 +37,23 @@ class Verification:
         return self.ok
 
 
-def compare(view: str, stored: DataFrame, expected: DataFrame, vector: Mapping[str, Any]) -> Verification:
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The largest absolute input (`__scale`) of every group, which visible columns tell apart."""
+
+    keys: tuple[str, ...]
+    data: DataFrame
+
+
+def compare(
+    view: str, stored: DataFrame, expected: DataFrame, vector: Mapping[str, Any], scale: Scale | None = None
+) -> Verification:
     """`stored` and `expected` have the same columns; what differs is counted in one job."""
     columns = tuple(AlgebraColumn(f.name, f.dataType.simpleString()) for f in expected.schema.fields)
     difference = _difference(stored, expected, columns).persist()
     floats = [c for c in columns if c.type in ("float", "double")]
     if floats and not difference.isEmpty():
-        difference = _without_close_pairs(difference, columns)
+        difference = _without_close_pairs(_scaled(difference, scale), columns)
     weight = F.col("__w")
     names = [F.col(_quoted(c.name)) for c in columns]
     extra = _copies(difference.where(weight > 0), names, weight)
@@ -73,7 +85,8 @@ def _without_close_pairs(difference: DataFrame, columns: tuple[AlgebraColumn, ..
     rows = rows.withColumn("__n", F.row_number().over(Window.partitionBy(*names, "__side").orderBy(*order)))
     sides = [rows.where(F.col("__side") == side).alias(name) for side, name in ((1, "a"), (-1, "b"))]
     same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in [*names, "__n"]]
-    close = [_is_close(F.col(f"a.{_quoted(c.name)}"), F.col(f"b.{_quoted(c.name)}")) for c in floats]
+    scale = F.coalesce(F.col("a.__scale"), F.lit(0.0))
+    close = [_is_close(F.col(f"a.{_quoted(c.name)}"), F.col(f"b.{_quoted(c.name)}"), scale) for c in floats]
     on = same[0]
     for condition in [*same[1:], *close]:
         on = on & condition
@@ -88,8 +101,19 @@ def _without_close_pairs(difference: DataFrame, columns: tuple[AlgebraColumn, ..
     return kept[0].union(kept[1]).persist()
 
 
-def _is_close(left: Column, right: Column) -> Column:
-    scale = F.greatest(F.abs(left), F.abs(right), F.lit(1e-6))
+def _scaled(difference: DataFrame, scale: Scale | None) -> DataFrame:
+    if scale is None:
+        return difference.withColumn("__scale", F.lit(None).cast("double"))
+    renamed = scale.data.toDF(*(f"__s{i}" for i in range(len(scale.keys))), "__scale")
+    if not scale.keys:
+        return difference.crossJoin(renamed)
+    on = [F.col(_quoted(k)).eqNullSafe(F.col(f"__s{i}")) for i, k in enumerate(scale.keys)]
+    joined = difference.join(renamed, reduce(lambda a, b: a & b, on), "left")
+    return joined.drop(*(f"__s{i}" for i in range(len(scale.keys))))
+
+
+def _is_close(left: Column, right: Column, largest_input: Column) -> Column:
+    scale = F.greatest(F.abs(left), F.abs(right), largest_input, F.lit(1e-6))
     return left.eqNullSafe(right) | F.coalesce(F.abs(left - right) <= scale * TOLERANCE, F.lit(False))
 
 
