@@ -21,6 +21,7 @@ from monus.algebra.scalars import Schema, type_of
 from monus.compiler.frames import Frame, all_of, fresh
 from monus.compiler.identity import identity_key
 from monus.compiler.materialize import Materializer
+from monus.compiler.multiplicity import consolidated
 from monus.compiler.relations import Compiler, Leaf
 from monus.compiler.scalars import Scope
 from monus.compiler.state_columns import finished, merged, must_recompute, needs_unit_weights, sum_over_change
@@ -79,6 +80,9 @@ class GroupCompiler:
 
     def _sums(self, frame: Frame) -> Frame:
         """Σf(change) per affected group, with the extremes of what came and what left."""
+        if any(state.measure.function in EXTREMES for state in self.layout.states):
+            # A row that one term of the change adds and another takes away was never there: no extreme came.
+            frame = consolidated(frame)
         if any(needs_unit_weights([state.argument]) for state in self.layout.states):
             frame = _unit_weights(frame)
         scope = Scope(frame)
@@ -121,6 +125,7 @@ class GroupCompiler:
         for state in self.layout.states:
             if state.measure.function in EXTREMES:
                 value, lost = _new_extreme(state)
+                value = F.when(self._new_count() > 0, value)  # a global aggregate keeps its row over no rows
                 values.append(value.alias(_new(state.parts[0].column)))
                 losses.append(lost)
                 continue

@@ -16,7 +16,7 @@ from monus.compiler.frames import Frame
 
 SCAN_ROWS = 1_000_000  # below this a scan costs less than asking for the range
 SET_SIZE = 16
-PRUNABLE = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "string")
+PRUNABLE = ("tinyint", "smallint", "int", "bigint", "date", "string")
 
 
 def key_pairs(condition: Scalar, left: Frame, right: Frame) -> list[tuple[str, str]]:

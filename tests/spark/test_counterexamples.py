@@ -1,0 +1,83 @@
+"""Cases that were wrong once, or nearly were; each is one refresh that must equal recomputation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import monus
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[monus.Warehouse]:
+    folder: Path = tmp_path_factory.mktemp("counterexamples")
+    opened = monus.connect(folder / "warehouse", spark=spark)
+    opened.sql("CREATE TABLE left_ (k INT, x INT)")
+    opened.sql("CREATE TABLE right_ (k INT, y INT)")
+    yield opened
+    opened.sql("DROP TABLE left_")
+    opened.sql("DROP TABLE right_")
+    opened.close()
+
+
+def maintained(warehouse: monus.Warehouse, query: str, before: list[str], after: list[str]) -> monus.Refresh:
+    """Fill the tables, make the view, change the tables, refresh and verify."""
+    for table in ("left_", "right_"):
+        warehouse.sql(f"DELETE FROM {table}")
+    for statement in before:
+        warehouse.sql(statement)
+    view = warehouse.create_view("counterexample", query)
+    try:
+        for statement in after:
+            warehouse.sql(statement)
+        done = view.refresh()
+        assert isinstance(done, monus.Refresh)
+        assert view.verify().ok
+        assert done.incremental
+        return done
+    finally:
+        warehouse.drop_view("counterexample")
+
+
+def test_a_row_that_two_terms_add_and_take_away_brings_no_extreme(warehouse: monus.Warehouse) -> None:
+    maintained(
+        warehouse,
+        "SELECT left_.k, min(x) AS least, max(x) AS most FROM left_ JOIN right_ ON left_.k = right_.k GROUP BY left_.k",
+        ["INSERT INTO left_ VALUES (1, 5), (1, 6)", "INSERT INTO right_ VALUES (1, 1), (1, 2)"],
+        [
+            "INSERT INTO left_ VALUES (2, -9), (1, 7)",
+            "INSERT INTO right_ VALUES (2, 3)",
+            "DELETE FROM right_ WHERE y > 1",
+        ],
+    )
+
+
+def test_a_global_extreme_over_no_rows_is_null(warehouse: monus.Warehouse) -> None:
+    maintained(
+        warehouse,
+        "SELECT min(x) AS least, max(x) AS most, count(*) AS n, sum(x) AS total FROM left_",
+        ["INSERT INTO left_ VALUES (1, 5), (1, 6)"],
+        ["DELETE FROM left_"],
+    )
+
+
+def test_an_extreme_that_left_is_recomputed_for_its_group_alone(warehouse: monus.Warehouse) -> None:
+    done = maintained(
+        warehouse,
+        "SELECT k, max(x) AS most FROM left_ GROUP BY k",
+        ["INSERT INTO left_ VALUES (1, 5), (1, 6), (2, 9), (NULL, 3), (NULL, 4)"],
+        ["DELETE FROM left_ WHERE x = 6", "DELETE FROM left_ WHERE x = 4", "INSERT INTO left_ VALUES (2, 10)"],
+    )
+    assert done.code == "REGROUPED"
+
+
+def test_a_row_that_moves_between_groups_affects_both(warehouse: monus.Warehouse) -> None:
+    maintained(
+        warehouse,
+        "SELECT k, count(DISTINCT x) AS n FROM left_ GROUP BY k HAVING count(*) > 1",
+        ["INSERT INTO left_ VALUES (1, 5), (1, 6), (2, 9), (NULL, 3)"],
+        ["UPDATE left_ SET k = NULL WHERE x = 9", "UPDATE left_ SET k = 2 WHERE x = 6"],
+    )
