@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -76,37 +77,40 @@ class Derivation:
         translation = translate(self.spark._jvm, plan, lambda source: self.name_of_path(source.path))
         query = prune_columns(translation.query)
         changed = frozenset(case.deleted)
+        before, after = self._compiler(case, new=False), self._compiler(case, new=True)
         parts = {
-            "old": self._frame(self._compiler(case, new=False), query),
-            "new": self._frame(self._compiler(case, new=True), query),
-            "signed": self._change(case, query, changed),
+            "old": self._frame(before, query),
+            "new": self._frame(after, query),
+            "signed": self._change(after, query, changed),
         }
-        parts |= self._grouped(case, query, changed)
+        parts |= self._grouped(before, after, query, changed)
         tagged = [_as_json(frame, tag, which) for which, frame in parts.items() if frame is not None]
         result = tagged[0]
         for each in tagged[1:]:
             result = result.union(each)
         return result
 
-    def _change(self, case: Case, query: Relation, changed: frozenset[str]) -> DataFrame | None:
+    def _change(self, after: Compiler, query: Relation, changed: frozenset[str]) -> DataFrame | None:
         change = optimize(differentiate(query, changed))
-        return None if is_empty(change) else self._frame(self._compiler(case, new=True), change)
+        return None if is_empty(change) else self._frame(after, change)
 
-    def _grouped(self, case: Case, query: Relation, changed: frozenset[str]) -> dict[str, DataFrame | None]:
+    def _grouped(
+        self, before: Compiler, after: Compiler, query: Relation, changed: frozenset[str]
+    ) -> dict[str, DataFrame | None]:
         """A grouped view's change from its stored groups, merged and recomputed."""
         shape = grouped(query)
         change = None if shape is None else optimize(differentiate(shape.aggregate.child, changed))
         if shape is None or change is None or is_empty(change):
             return {}
         stored = layout(shape)
-        before = self._compiler(case, new=False).compile(stored_query(shape, stored, shape.aggregate.child))
+        old = before.compile(stored_query(shape, stored, shape.aggregate.child))
         groups = GroupCompiler(
             shape,
             stored,
-            Leaf(exported(before), 10.0),
+            Leaf(exported(old), 10.0),
             lambda keys: optimize(regroup_query(shape, stored, keys)),
             lambda relation: above_stored(shape, stored, relation, carried=("__old",)),
-            self._compiler(case, new=True),
+            after,
             self.materializer,
         )
         sides = {"regroup": groups.regroup(change)}
@@ -121,10 +125,12 @@ class Derivation:
         return found
 
     def _compiler(self, case: Case, new: bool) -> Compiler:
+        @cache
         def table(name: str) -> Leaf:
             rows = case.new(name) if new else case.old[name]
             return Leaf(values(self.spark, TABLES[name], rows), float(len(rows)))
 
+        @cache
         def change(name: str) -> Leaf:
             rows = [(*row, -1) for row in case.deleted[name]] + [(*row, 1) for row in case.inserted[name]]
             return Leaf(values(self.spark, [*TABLES[name], ("__w", "bigint")], rows), float(len(rows)))
@@ -156,16 +162,12 @@ def differences(rows: list[Any]) -> dict[str, dict[str, Counter[str]]]:
 
 
 def values(spark: SparkSession, columns: list[tuple[str, str]], rows: Rows) -> DataFrame:
-    """Literal rows that need no job to be read."""
+    """Literal rows that need no job to be read; the first one only gives the types, and is left out."""
     names = ", ".join(name for name, _ in columns)
-    nulls = ", ".join(f"CAST(NULL AS {kind})" for _, kind in columns)
-    lines = [", ".join(literal(v, kind) for v, (_, kind) in zip(row, columns, strict=True)) for row in rows]
-    text = ", ".join(f"({line})" for line in [nulls, *lines])
-    frame = spark.sql(f"SELECT * FROM VALUES {text} AS v({names})")
-    if rows:
-        flagged = ", ".join(f"({line}, {i})" for i, line in enumerate([nulls, *lines]))
-        return spark.sql(f"SELECT {names} FROM VALUES {flagged} AS v({names}, position) WHERE position > 0")
-    return frame.where("false")
+    lines = [", ".join(f"CAST(NULL AS {kind})" for _, kind in columns)]
+    lines += [", ".join(literal(v, kind) for v, (_, kind) in zip(row, columns, strict=True)) for row in rows]
+    text = ", ".join(f"({line}, {i})" for i, line in enumerate(lines))
+    return spark.sql(f"SELECT {names} FROM VALUES {text} AS v({names}, position) WHERE position > 0")
 
 
 def literal(value: Any, kind: str) -> str:
