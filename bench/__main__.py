@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -66,9 +67,12 @@ def main(words: list[str]) -> int:
         print(listing())
         return 0
     wrong = 0
-    for case in _cases(found):
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was measured is written then, too
+    for plan in (plan_of(case, found) for case in _cases(found)):
+        if not plan.changes:
+            continue
         try:
-            wrong += measure(plan_of(case, found), found.out)
+            wrong += measure(plan, found.out)
         except KeyboardInterrupt:
             print("\nStopped. What was measured until then is written as a trial.")
             return 130
@@ -79,7 +83,7 @@ def measure(plan: Plan, out: Path) -> int:
     """Run one case and write its results; how many verifications failed."""
     say = _progress()
     where = environment.describe()
-    say(f"{plan.case.title}, scale factor {plan.scale.factor:g}, {plan.repeats} rounds, load {where['load before']}")
+    say(f"{plan.case.title}; scale factor {plan.scale.factor:g}, load of the machine {where['load before']}")
     plan.case.prepare(plan.scale, say)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=plan.scale.data.parent))
     outcomes: list[Outcome] = []

@@ -84,8 +84,8 @@ def outcome_row(outcome: Outcome) -> tuple[str, ...]:
         seconds(outcome.seconds("partial_refresh")),
         seconds(outcome.seconds("refresh")),
         f"{seconds(outcome.full_seconds)} ({'full refresh' if outcome.full_by == 'full' else 'plain overwrite'})",
-        f"{outcome.ratio('propagate'):.2f}",
-        f"{outcome.ratio('refresh'):.2f}",
+        ratio(outcome.ratio("propagate")),
+        ratio(outcome.ratio("refresh")),
         outcome.strategies("refresh"),
         _each(outcome, ("propagate", "refresh", outcome.full_by), "jobs"),
         _each(outcome, ("propagate", "refresh"), "commits"),
@@ -127,8 +127,12 @@ def seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 0.1 else f"{value:.2f} s"
 
 
+def ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
 def _figure(value: float, measure: Measure) -> str:
-    return f"{value:.0f}" if measure == "refresh_jobs" else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+    return f"{value:.0f}" if measure == "refresh_jobs" else ratio(value)
 
 
 def _each(outcome: Outcome, actions: tuple[Action, ...], what: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -77,23 +78,21 @@ WARM_UP = Step(
     "warm-up",
     (
         f"INSERT INTO sales {new_sales(SALES, 10)}",
-        "UPDATE customer SET score = 'Low' WHERE custId = 1",
-        "DELETE FROM sales WHERE custId = 2",
+        "UPDATE customer SET score = 'Low' WHERE custId % 500 = 1",
     ),
 )
 STEPS = (
     Step("nothing", ()),
     Step("1,000 sales come in", (f"INSERT INTO sales {new_sales(SALES + 1_000, 1_000)}",)),
-    Step("20 customers score High", ("UPDATE customer SET score = 'High' WHERE custId % 1000 = 7",)),
-    Step("returns: ~500 sales go", ("DELETE FROM sales WHERE custId % 2000 = 11",)),
+    Step("20 customers rise to High", ("UPDATE customer SET score = 'High' WHERE custId % 1000 = 7",)),
     Step(
         "a day: 5 statements",
         (
             f"INSERT INTO sales {new_sales(SALES + 5_000, 2_000)}",
             "UPDATE sales SET quantity = quantity + 1 WHERE custId % 1000 = 13 AND itemNo < 20",
+            "DELETE FROM sales WHERE custId % 2000 = 11",
             "DELETE FROM customer WHERE custId % 4000 = 17",
             f"INSERT INTO customer VALUES ({CUSTOMERS}, 'New', '1 New Street', 'High')",
-            f"INSERT INTO sales VALUES ({CUSTOMERS}, 5, 3, 4.75), ({CUSTOMERS}, 5, 3, 4.75)",
         ),
     ),
     Step("a quarter of all prices", ("UPDATE sales SET salesPrice = salesPrice + 0.10 WHERE itemNo % 4 = 0",)),
@@ -126,6 +125,7 @@ class Progress:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the folder is removed then, too
     arguments = argparse.ArgumentParser(description="The retail example, with a million sales.")
     arguments.add_argument("--keep", action="store_true", help="keep the warehouse folder and say where it is")
     keep = arguments.parse_args().keep

@@ -77,7 +77,7 @@ def lineitem(name: str, share: float) -> Change:
                 FROM lineitem WHERE {chosen(2)}""",
         )
 
-    return Change(name, f"{share * 100:g} % of lineitem updated, deleted, inserted", statements)
+    return Change(name, f"{share * 100:g} % of lineitem changed", statements)
 
 
 def prepare(scale: Scale, say: Say) -> None:

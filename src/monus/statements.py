@@ -36,25 +36,26 @@ def run_statement(warehouse: Warehouse, statement: Statement) -> DataFrame:
         case CreateView():
             return _create(warehouse, statement)
         case RefreshView(name, full, partial):
-            view = warehouse.view(_name(name))
+            view = warehouse.view(_name(warehouse, name))
             done = view.partial_refresh() if partial else view.refresh(full)
             return _refreshes(warehouse, [done])  # type: ignore[list-item]  # not a dry run
         case PropagateView(name):
-            return _refreshes(warehouse, [warehouse.view(_name(name)).propagate()])
+            return _refreshes(warehouse, [warehouse.view(_name(warehouse, name)).propagate()])
         case ExplainView(name):
-            return _text(warehouse, str(warehouse.view(_name(name)).explain()))
+            return _text(warehouse, str(warehouse.view(_name(warehouse, name)).explain()))
         case ExplainCreate(create):
-            return _text(warehouse, str(warehouse.explain_create(_name(create.name), create.query, create.columns)))
+            name = _new_name(warehouse, create.name)
+            return _text(warehouse, str(warehouse.explain_create(name, create.query, create.columns)))
         case VerifyView(name):
-            found = warehouse.view(_name(name)).verify()
-            counts = (found.view, found.ok, found.missing.count(), found.extra.count())
+            found = warehouse.view(_name(warehouse, name)).verify()
+            counts = (found.view, found.ok, *((0, 0) if found.ok else (found.missing.count(), found.extra.count())))
             return _rows(warehouse, [counts], "view string, ok boolean, missing bigint, extra bigint")
         case ShowViews():
             return _show(warehouse)
         case ShowRefreshes(name):
-            return _refreshes(warehouse, warehouse.view(_name(name)).history())
+            return _refreshes(warehouse, warehouse.view(_name(warehouse, name)).history())
         case DropView(name, if_exists):
-            return _drop(warehouse, _name(name), if_exists)
+            return _drop(warehouse, _name(warehouse, name), if_exists)
         case AlterView():
             raise NotSupported("ALTER MATERIALIZED VIEW is not there yet.", "Use CREATE OR REPLACE MATERIALIZED VIEW.")
         case BeginTransaction() | Commit() | Rollback():
@@ -64,7 +65,7 @@ def run_statement(warehouse: Warehouse, statement: Statement) -> DataFrame:
 
 
 def _create(warehouse: Warehouse, statement: CreateView) -> DataFrame:
-    name = _name(statement.name)
+    name = _new_name(warehouse, statement.name)
     if statement.if_not_exists and name.lower() in (view.lower() for view in warehouse.views()):
         return _refreshes(warehouse, [])
     view = warehouse.create_view(
@@ -123,7 +124,20 @@ def _text(warehouse: Warehouse, text: str) -> DataFrame:
     return _rows(warehouse, [(line,) for line in text.splitlines()], "plan string")
 
 
-def _name(parts: Name) -> str:
-    if len(parts) > 1:
-        raise StatementInvalid(f"'{'.'.join(parts)}' has more than one part.", "Names in a warehouse have one part.")
-    return parts[0]
+def _name(warehouse: Warehouse, parts: Name) -> str:
+    """The name of a view that is there."""
+    name = warehouse._names.own(parts)
+    if name is None:
+        raise UnknownView(
+            f"'{'.'.join(parts)}' is outside the warehouse.", "Write the name of the view without a qualifier."
+        )
+    return name
+
+
+def _new_name(warehouse: Warehouse, parts: Name) -> str:
+    name = warehouse._names.own(parts)
+    if name is None:
+        raise StatementInvalid(
+            f"'{'.'.join(parts)}' is outside the warehouse: names in it have one part.", "Leave the qualifier out."
+        )
+    return name

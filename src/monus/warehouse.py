@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from monus.catalog.catalog import Catalog
+from monus.catalog.catalog import Catalog, set_aside_if_damaged
 from monus.catalog.records import RefreshRecord, ViewRecord
 from monus.errors import MonusError, NotSupported, RefreshFailed, UnknownTable, WarehouseClosed, WarehouseInvalid
-from monus.frontend.definition import capture
 from monus.maintenance.creation import Creation, NewView
+from monus.maintenance.definitions import Definitions
 from monus.maintenance.explain import Explanation, explain_view
+from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer, unusable
 from monus.maintenance.names import Names
 from monus.maintenance.planner import RefreshPlan
 from monus.maintenance.plans import Plans
 from monus.maintenance.queries import Queries
+from monus.maintenance.rebuild import Rebuilt, has_tables, rebuild
+from monus.maintenance.recovery import recover
 from monus.maintenance.sources import Source, TableSource
 from monus.maintenance.status import Status, status_of
 from monus.maintenance.upkeep import Upkeep
@@ -29,10 +35,13 @@ from monus.sql.mode import Mode, parse_mode
 from monus.sql.parser import parse_statement
 from monus.sql.policy import OnDemand, Policy, parse_policy
 from monus.statements import run_statement
-from monus.store.delta_table import DeltaTable
 from monus.store.session import local_session, require_delta, spark_is_running
 
+logger = logging.getLogger(__name__)
+
 MARK = "catalog.db"
+_LOST = "The catalog of the warehouse {} was lost: the folder has tables or views that it does not know."
+_LOST_HINT = "Nothing else is lost: call wh.rebuild_catalog(), or monus.rebuild_catalog(folder)."
 DEFAULT_POLICY = OnDemand("LOG")
 DEFAULT_MODE = Mode.AUTO
 
@@ -40,7 +49,12 @@ DEFAULT_MODE = Mode.AUTO
 def connect(folder: str | Path, *, spark: SparkSession | None = None, catalog: str | None = None) -> Warehouse:
     """Open a warehouse folder, created if absent; with a local Spark unless one is given."""
     root = Path(folder).absolute()
-    _check_folder(root)
+    try:
+        _check_folder(root)
+    except OSError as error:
+        raise WarehouseInvalid(
+            f"The folder {root} cannot be looked into: {error.strerror}.", "Choose a folder that you may use."
+        ) from error
     owns_spark = spark is None and not spark_is_running()
     if spark is not None:
         require_delta(spark)
@@ -51,11 +65,26 @@ def connect(folder: str | Path, *, spark: SparkSession | None = None, catalog: s
             f"The warehouse folder {root} cannot be created: {error.strerror}.",
             "Choose a folder that you may write to.",
         ) from error
+    if not (root / MARK).exists() and not os.access(root, os.W_OK | os.X_OK):
+        raise WarehouseInvalid(f"The folder {root} may not be written to.", "Choose a folder that you may write to.")
     opened = Catalog.open(catalog or root / MARK)
-    session = spark if spark is not None else local_session(root)
-    warehouse = Warehouse(session, root, opened, owns_spark)
-    warehouse.recover()
+    try:
+        session = spark if spark is not None else local_session(root)
+        warehouse = Warehouse(session, root, opened, owns_spark)
+        warehouse.recover()
+    except BaseException:
+        opened.close()
+        raise
     return warehouse
+
+
+def rebuild_catalog(folder: str | Path, *, spark: SparkSession | None = None, catalog: str | None = None) -> Rebuilt:
+    """Mend a warehouse whose catalog was lost or damaged; a damaged one is kept beside the new one."""
+    where = catalog or Path(folder).absolute() / MARK
+    if Path(where).is_file():
+        set_aside_if_damaged(Path(where))
+    with connect(folder, spark=spark, catalog=catalog) as warehouse:
+        return warehouse.rebuild_catalog()
 
 
 class Warehouse:
@@ -67,12 +96,15 @@ class Warehouse:
         self._catalog = catalog
         self._owns_spark = owns_spark
         self._closed = False
-        self._plans = Plans(spark, catalog)
-        self._maintainer = Maintainer(spark, catalog, self._plans)
-        self._names = Names(spark)
+        self._may_be_lost = True
         location = f"file:{root}"
+        self._names = Names(spark, location)
+        lookup = Lookup(spark, catalog, self._names)
+        self._plans = Plans(spark, catalog, lookup.record)
+        self._maintainer = Maintainer(spark, catalog, self._plans)
         self._creation = Creation(spark, location, catalog, self._plans, self._maintainer, self._names)
-        self._queries = Queries(spark, location, catalog, self._creation)
+        self._queries = Queries(spark, location, lookup, self._creation)
+        self._definitions = Definitions(spark, lookup, self._queries)
         self._upkeep = Upkeep(spark, catalog)
 
     @property
@@ -112,6 +144,7 @@ class Warehouse:
 
     def explain_create(self, name: str, query: str | DataFrame, columns: tuple[str, ...] = ()) -> Explanation:
         """How a view would be maintained, without making it."""
+        self._check_open()
         new = self._new_view(name, query, None, None, columns, None, (), (), False)
         return explain_view(name, self._plans.analyse(new.definition, new.columns))
 
@@ -139,17 +172,18 @@ class Warehouse:
         found = self._catalog.find_table(name)
         if found is None:
             raise UnknownTable(f"The warehouse has no table or view '{name}'.", "wh.tables() and wh.views() list them.")
-        table = DeltaTable(self._spark, found.location)
-        return table.read(table.snapshot())
+        return self._spark.read.format("delta").load(found.location)
 
     def view(self, name: str) -> View:
         self._check_open()
         return View(self, self._catalog.view(name).name)
 
     def views(self) -> list[str]:
+        self._check_open()
         return [record.name for record in self._catalog.views() if not record.hidden]
 
     def tables(self) -> list[str]:
+        self._check_open()
         return [record.name for record in self._catalog.tables()]
 
     # -- maintenance
@@ -169,10 +203,10 @@ class Warehouse:
             told = "; ".join(f"{name}: {error}" for name, error in failed.items())
             raise RefreshFailed(
                 f"{len(failed)} of {len(failed) + len(done)} views could not be refreshed. {told}",
-                "The others were.",
+                "The others were; what to do about each is said with it.",
                 failures=failed,
                 refreshed=done,
-            )
+            ) from next(iter(failed.values()))
         return done
 
     def optimize(self) -> list[str]:
@@ -185,18 +219,33 @@ class Warehouse:
 
     def recover(self) -> list[str]:
         """Complete what a process that died left; `connect` has done so before it returns."""
-        settled = self._maintainer.recover()
-        for table in self._catalog.tables():
-            self._names.register(table.name, table.location)
-        for view in self._catalog.views():
-            self._names.register(view.name, view.location)
+        self._check_not_closed()
+        settled = recover(self._spark, self._catalog, self._creation)
+        self._creation.remove_leftovers()
+        locations = {record.name: record.location for record in self._catalog.tables()}
+        locations |= {record.name: record.location for record in self._catalog.views()}
+        for name, location in locations.items():
+            try:
+                self._names.register(name, location)
+            except AnalysisException:
+                logger.warning("There is no Delta table at %s, where '%s' was", location, name)
+        if self._is_lost():
+            logger.warning("%s: %s", _LOST.format(self.root), _LOST_HINT)
         return settled
+
+    def rebuild_catalog(self) -> Rebuilt:
+        """Add to the catalog the tables and views that the folder has and the catalog does not know."""
+        self._check_not_closed()
+        done = rebuild(self._spark, self.root, self._catalog)
+        self.recover()
+        return done
 
     def close(self) -> None:
         """End what `connect` started."""
         if self._closed:
             return
         self._closed = True
+        self._names.close()
         self._catalog.close()
         if self._owns_spark:
             self._spark.stop()
@@ -239,13 +288,22 @@ class Warehouse:
                 f"REFRESH {policy} is not there yet.", "Leave it out: views are refreshed ON DEMAND USING LOG."
             )
         chosen = parse_mode(mode) if isinstance(mode, str) else mode or DEFAULT_MODE
-        text = query if isinstance(query, str) else self._queries.text_of(query)
-        definition = capture(self._spark, text)
+        definition = self._definitions.of(query)
         return NewView(
             name, definition, str(policy), chosen.name, columns, comment, partitioned_by, cluster_by, replace
         )
 
+    def _is_lost(self) -> bool:
+        return self._catalog.is_empty() and has_tables(self.root)
+
     def _check_open(self) -> None:
+        self._check_not_closed()
+        if self._may_be_lost:
+            if self._is_lost():
+                raise WarehouseInvalid(_LOST.format(self.root), _LOST_HINT)
+            self._may_be_lost = False
+
+    def _check_not_closed(self) -> None:
         if self._closed:
             raise WarehouseClosed("The warehouse was closed.", "Open it again with monus.connect(folder).")
 
@@ -299,6 +357,7 @@ class View:
 
     def cancel(self) -> bool:
         """Stop a refresh that runs in another thread; the old state stays."""
+        self._warehouse._check_open()
         return self._warehouse._maintainer.cancel(self.name)
 
     def verify(self) -> Verification:
@@ -328,7 +387,7 @@ def _check_folder(root: Path) -> None:
     if root.is_dir() and not (root / MARK).exists() and any(_is_foreign(entry) for entry in root.iterdir()):
         raise WarehouseInvalid(
             f"The folder {root} has files in it, but no {MARK}: it is not a warehouse.",
-            "Give an empty folder, or one that Monus made; wh.rebuild_catalog() mends one whose catalog was lost.",
+            "Give an empty folder, or one that Monus made; monus.rebuild_catalog(folder) mends one that lost it.",
         )
 
 
@@ -338,4 +397,14 @@ def _is_foreign(entry: Path) -> bool:
     )
 
 
-__all__ = ["Explanation", "RefreshPlan", "Status", "Verification", "View", "Warehouse", "connect"]
+__all__ = [
+    "Explanation",
+    "Rebuilt",
+    "RefreshPlan",
+    "Status",
+    "Verification",
+    "View",
+    "Warehouse",
+    "connect",
+    "rebuild_catalog",
+]

@@ -12,11 +12,13 @@ from monus.catalog.history import History
 from monus.catalog.leases import Leases
 from monus.catalog.migrations import MIGRATIONS, Migration, migrate
 from monus.catalog.publication import Publication
+from monus.catalog.restoration import Restoration
 from monus.catalog.tables import Tables
 from monus.catalog.views import Views
+from monus.errors import CatalogUnavailable
 
 
-class Catalog(Tables, Views, Leases, Publication, History):
+class Catalog(Tables, Views, Leases, Publication, History, Restoration):
     """Safe to share between threads, and between processes that each open it."""
 
     @classmethod
@@ -50,3 +52,21 @@ class Catalog(Tables, Views, Leases, Publication, History):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def set_aside_if_damaged(path: Path) -> Path | None:
+    """Rename a catalog that cannot be read, so that a new one can take its place; where it is now."""
+    try:
+        with Catalog.open(path) as catalog:
+            if not catalog.is_damaged():
+                return None
+    except CatalogUnavailable as error:
+        if not str(error.fields.get("cause", "")).startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+            raise
+    aside = path.with_name(f"{path.name}.damaged-{now_in_utc():%Y%m%dT%H%M%S%f}")
+    path.rename(aside)
+    for suffix in ("-wal", "-shm"):  # they belong to the damaged one
+        companion = path.with_name(path.name + suffix)
+        if companion.exists():
+            companion.rename(aside.with_name(aside.name + suffix))
+    return aside

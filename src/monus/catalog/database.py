@@ -83,6 +83,15 @@ class Database:
             # the catalog is as safe without, only slower.
             return
 
+    def is_damaged(self) -> bool:
+        """Whether SQLite's own check of all pages fails, which opening the database need not notice."""
+        try:
+            with closing(self._engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
+                cursor.execute("PRAGMA quick_check(1)")
+                return bool(cursor.fetchone() != ("ok",))
+        except (sqlite3.DatabaseError, DBAPIError):
+            return True
+
     def close(self) -> None:
         self._closed = True
         self._engine.dispose()

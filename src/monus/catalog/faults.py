@@ -16,12 +16,12 @@ _SQLITE = (
     (
         "SQLITE_NOTADB",
         "is not a database",
-        "If it was damaged, move it away and rebuild the catalog from the tables: rebuild_catalog().",
+        "If it was damaged, rebuild it from the tables: monus.rebuild_catalog(folder).",
     ),
     (
         "SQLITE_CORRUPT",
         "is damaged",
-        "Move it away and rebuild the catalog from the tables: rebuild_catalog().",
+        "Rebuild it from the tables: monus.rebuild_catalog(folder).",
     ),
     ("SQLITE_FULL", "cannot grow, because the disk is full", "Free some space and try again; nothing was changed."),
     ("SQLITE_IOERR", "cannot be read, written or locked by its file system", _ELSEWHERE),

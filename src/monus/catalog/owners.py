@@ -55,6 +55,12 @@ class Owner:
             return False  # another container: its ids mean nothing here
         return all(_is_gone(process) for process in self.processes)
 
+    def is_dying(self) -> bool:
+        """Whether the first process is certainly gone: the others, its Java process, follow within seconds."""
+        return self.is_dead() or (
+            self.host == socket.gethostname() and self.namespace == _namespace() and _is_gone(self.processes[0])
+        )
+
     def __str__(self) -> str:
         return f"process {self.processes[0].pid} on {self.host}"
 

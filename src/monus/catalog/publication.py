@@ -54,8 +54,12 @@ class Publication(CatalogPart):
         operation: str,
         refresh: RefreshRecord,
         table_id: str | None = None,
+        mends: bool = False,
     ) -> None:
-        """Make what was done under this number the state of the view, all at once. The lease is kept."""
+        """Make what was done under this number the state of the view, all at once. The lease is kept.
+
+        `mends`: all rows were computed anew, so the view is usable whatever it was before.
+        """
         with self._database.write() as connection:
             intent = _settle(connection, lease, number)
             values: dict[str, object] = {
@@ -67,6 +71,8 @@ class Publication(CatalogPart):
             }
             if table_id is not None:
                 values["table_id"] = table_id
+            if mends:
+                values |= {"unusable_code": None, "unusable_sentence": None}
             connection.execute(update(views).where(views.c.key == key_of(lease.resource)).values(**values))
             connection.execute(
                 insert(batches).values(
@@ -97,6 +103,16 @@ class Publication(CatalogPart):
                 raise unknown_view(lease.resource)
             if refresh is not None:
                 write_refresh(connection, refresh)
+
+    def move_version(self, lease: Lease, version: int) -> None:
+        """A later version of the view's table has the same rows: read that one from now on."""
+        key = key_of(lease.resource)
+        with self._database.write() as connection:
+            change_lease(connection, lease, and_(mine(lease), leases.c.outstanding.is_(None)), epoch=leases.c.epoch)
+            former = select(views.c.version).where(views.c.key == key).scalar_subquery()
+            same_rows = and_(batches.c.view_key == key, batches.c.version == former)
+            connection.execute(update(batches).where(same_rows).values(version=version))
+            connection.execute(update(views).where(views.c.key == key).values(version=version))
 
     def set_table_id(self, lease: Lease, table_id: str) -> None:
         """The id of the view's own table, once it is made."""
@@ -138,10 +154,21 @@ class Publication(CatalogPart):
             )
             return [_batch(row) for row in rows]
 
-    def forget_batches(self, view: str, upto: int) -> None:
+    def give_up_batches(self, lease: Lease, upto: int) -> list[int]:
+        """From now on the rows of the batches up to and with this number must not be read; which had rows."""
+        these = and_(batches.c.view_key == key_of(lease.resource), batches.c.number <= upto, batches.c.has_rows)
+        with self._database.write() as connection:
+            require_lease(connection, lease)
+            numbers = list(connection.scalars(select(batches.c.number).where(these).order_by(batches.c.number)))
+            connection.execute(update(batches).where(these).values(has_rows=False))
+        return numbers
+
+    def forget_batches(self, lease: Lease, upto: int) -> None:
         """Forget the operations up to and with this number, which nobody needs any more."""
         with self._database.write() as connection:
-            connection.execute(delete(batches).where(batches.c.view_key == key_of(view), batches.c.number <= upto))
+            require_lease(connection, lease)
+            these = and_(batches.c.view_key == key_of(lease.resource), batches.c.number <= upto)
+            connection.execute(delete(batches).where(these))
 
 
 def _settle(connection: Connection, lease: Lease, number: int) -> Row[tuple[object, ...]]:

@@ -15,13 +15,13 @@ class Tables(CatalogPart):
     def add_table(self, record: TableRecord) -> None:
         with self._database.write() as connection:
             claim_name(connection, record.name, "table")
-            connection.execute(insert(tables).values(key=key_of(record.name), **_values(record)))
+            connection.execute(insert(tables).values(key=key_of(record.name), **table_values(record)))
 
     def update_table(self, record: TableRecord) -> None:
         """Replace what is known of the table of that name."""
         with self._database.write() as connection:
             changed = connection.execute(
-                update(tables).where(tables.c.key == key_of(record.name)).values(**_values(record))
+                update(tables).where(tables.c.key == key_of(record.name)).values(**table_values(record))
             )
             if changed.rowcount == 0:
                 raise _unknown(record.name)
@@ -77,7 +77,7 @@ def _unknown(name: str) -> UnknownTable:
     return UnknownTable(f"There is no table named {name}.", "Check the name, or attach the table.", name=name)
 
 
-def _values(record: TableRecord) -> dict[str, object]:
+def table_values(record: TableRecord) -> dict[str, object]:
     return {
         "name": record.name,
         "location": record.location,

@@ -20,8 +20,8 @@ class Views(CatalogPart):
         """Add a view; its operations get numbers above `record.batch` and above all that its name ever had."""
         with self._database.write() as connection:
             claim_name(connection, record.name, "view")
-            connection.execute(insert(views).values(key=key_of(record.name), **_values(record)))
-            _write_sources(connection, record.name, sources)
+            connection.execute(insert(views).values(key=key_of(record.name), **view_values(record)))
+            write_sources(connection, record.name, sources)
             ensure_lease(connection, record.name, record.batch)
 
     def replace_view(self, lease: Lease, record: ViewRecord, sources: Sequence[SourceRecord]) -> None:
@@ -30,12 +30,12 @@ class Views(CatalogPart):
         with self._database.write() as connection:
             _clear(connection, lease)
             changed = connection.execute(
-                update(views).where(views.c.key == key_of(record.name)).values(**_values(record))
+                update(views).where(views.c.key == key_of(record.name)).values(**view_values(record))
             )
             if changed.rowcount == 0:
                 raise unknown_view(record.name)
             connection.execute(update(names).where(names.c.key == key_of(record.name)).values(name=record.name))
-            _write_sources(connection, record.name, sources)
+            write_sources(connection, record.name, sources)
             ensure_lease(connection, record.name, record.batch)
 
     def drop_view(self, lease: Lease) -> None:
@@ -131,7 +131,7 @@ def _clear(connection: Connection, lease: Lease) -> None:
         connection.execute(delete(dependent).where(dependent.c.view_key == key))
 
 
-def _write_sources(connection: Connection, view: str, given: Sequence[SourceRecord]) -> None:
+def write_sources(connection: Connection, view: str, given: Sequence[SourceRecord]) -> None:
     distinct = {key_of(source.name): source for source in given}
     for position, (key, source) in enumerate(distinct.items()):
         kind = connection.scalar(select(names.c.kind).where(names.c.key == key))
@@ -161,7 +161,7 @@ def _reads(connection: Connection) -> dict[str, set[str]]:
     return reads
 
 
-def _values(record: ViewRecord) -> dict[str, object]:
+def view_values(record: ViewRecord) -> dict[str, object]:
     reason = record.unusable_reason
     return {
         "name": record.name,

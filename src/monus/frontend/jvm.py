@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,21 @@ def class_name(node: Any) -> str:
     """The simple name of the node's class, without the marks of Scala's inner classes."""
     name: str = node.getClass().getName()
     return name.rsplit(".", 1)[-1].rsplit("$", 1)[-1] if not name.endswith("$") else name[:-1].rsplit(".", 1)[-1]
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """The session whose settings count while a text is parsed or a Column becomes an expression, in this thread."""
+    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def analyzed(frame: DataFrame) -> Any:

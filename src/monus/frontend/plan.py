@@ -95,6 +95,20 @@ def sources(plan: Any) -> list[Source]:
     return found
 
 
+def columns_read(plan: Any, path: str) -> set[str]:
+    """The columns of a stored table that something in the plan refers to, or that it puts out."""
+    nodes = _all_nodes(plan)
+    used = {attribute_id(attribute) for attribute in items(plan.output())}
+    for node in nodes:
+        used |= {attribute_id(attribute) for attribute in items(node.references().toSeq())}
+    found: set[str] = set()
+    for node in nodes:
+        source = as_source(node)
+        if source is not None and source.path.rstrip("/") == path.rstrip("/"):
+            found |= {a.name() for a in items(node.output()) if attribute_id(a) in used}
+    return found
+
+
 def as_source(node: Any) -> Source | None:
     kind = class_name(node)
     if kind == "LogicalRelation":

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import re
 import shutil
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from monus.catalog.catalog import Catalog
-from monus.catalog.records import ColumnRecord, RefreshRecord, SourceRecord, TableRecord, ViewRecord
-from monus.errors import DefinitionInvalid, NameExists, NotIncremental, UnknownTable
+from monus.catalog.leases import Lease
+from monus.catalog.records import ColumnRecord, RefreshRecord, SourceRecord, TableRecord, ViewRecord, key_of
+from monus.errors import (
+    DefinitionInvalid,
+    InUse,
+    NameExists,
+    NotIncremental,
+    RefreshFailed,
+    StatementInvalid,
+    UnknownTable,
+)
 from monus.frontend.definition import Definition
+from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.layout import pending_path, view_path
+from monus.maintenance.lease import held_lease
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.names import Names
-from monus.maintenance.plans import Plans, normal_path
-from monus.maintenance.protocol import held_lease
+from monus.maintenance.plans import Plans, normal_path, same_path
 from monus.maintenance.view_plan import ViewPlan
 from monus.store.changes import enable_change_feed
 from monus.store.delta_table import DeltaTable, resolve
 
 logger = logging.getLogger(__name__)
+
+# A view that is being made to take the place of another; no name of a user's begins like this.
+REPLACING = "__replacing "
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +70,82 @@ class Creation:
         self._names = names
 
     def create_view(self, new: NewView) -> RefreshRecord:
+        check_name(new.name)
         plan = self._plans.analyse(new.definition, new.columns)
         check_strict(new.name, new.mode, plan)
-        if new.replace and self._catalog.find_view(new.name) is not None:
-            self.drop_view(new.name)
+        _check_known(new.partitioned_by + new.cluster_by, plan.visible)
+        old = self._catalog.find_view(new.name) if new.replace else None
+        if old is not None:
+            return self._replace(old, new, plan)
         self.check_free(new.name)
-        record = self._record(new, plan)
+        return self._create(new, plan, self._record(new, plan, view_path(self._root, new.name)))
+
+    def _create(
+        self, new: NewView, plan: ViewPlan, record: ViewRecord, then: Callable[[Lease], None] | None = None
+    ) -> RefreshRecord:
+        """`then` is done as the owner, when the view has its rows."""
         sources = [self._source(name) for name in plan.sources]
-        self._catalog.create_view(record, sources)
-        try:
-            return self._fill(record, plan, new)
-        except BaseException:
-            self._undo(record)
-            raise
+        # The lease comes first: a view that has no rows and no owner is one whose creation was not finished.
+        with held_lease(self._catalog, self._spark, record.name) as lease:
+            self._catalog.create_view(record, sources)
+            fault_point(FaultPoint.VIEW_RECORDED)
+            try:
+                done = self._fill(record, plan, new, lease)
+                if then is not None:
+                    then(lease)
+                return done
+            except BaseException as error:
+                self._undo(record, lease)
+                if isinstance(error, RefreshFailed):
+                    raise DefinitionInvalid(
+                        f"The view '{new.name}' cannot be computed: {error.fields.get('spark', error.message)}",
+                        "Nothing was created; correct the query or the data.",
+                        view=new.name,
+                    ) from error
+                raise
+
+    def _replace(self, old: ViewRecord, new: NewView, plan: ViewPlan) -> RefreshRecord:
+        """The new view is made beside the old one, and takes its place when it has its rows."""
+        readers = self._catalog.dependants(old.name)
+        if readers:
+            raise InUse(
+                f"The view '{old.name}' is read by {', '.join(readers)}, so it cannot be replaced.",
+                "Drop these first.",
+                name=old.name,
+                readers=readers,
+            )
+        if key_of(old.name) in (key_of(name) for name in plan.sources):
+            raise DefinitionInvalid(
+                f"The view '{old.name}' would read itself.", "Read the tables instead.", view=old.name
+            )
+        beside = f"{REPLACING}{old.name}"
+        self.remove_leftovers()
+        location = f"{view_path(self._root, new.name)}~{uuid.uuid4().hex[:8]}"
+        record = dataclasses.replace(self._record(new, plan, location), name=beside, hidden=True)
+
+        def take_place(making: Lease) -> None:
+            filled, sources = self._catalog.view(beside), self._catalog.sources(beside)
+            with held_lease(self._catalog, self._spark, old.name) as lease:
+                self._catalog.drop_view(making)
+                self._catalog.replace_view(lease, dataclasses.replace(filled, name=new.name, hidden=False), sources)
+
+        done = self._create(new, plan, record, take_place)
+        self._plans.forget(old.name)
+        self._plans.forget(beside)
+        self._names.forget(old.name)
+        self._names.register(new.name, record.location)
+        remove_folder(self._spark, old.location)
+        remove_folder(self._spark, pending_path(old.location))
+        done = dataclasses.replace(done, view=new.name)
+        self._catalog.record_refresh(done)
+        return done
+
+    def remove_leftovers(self) -> None:
+        """Views that were to take the place of others when their process died."""
+        for record in self._catalog.views():
+            holder = self._catalog.holder(record.name)
+            if record.name.startswith(REPLACING) and (holder is None or holder.owner.is_dead()):
+                self.drop_view(record.name)
 
     def check_free(self, name: str) -> None:
         if self._catalog.find_view(name) is not None or self._catalog.find_table(name) is not None:
@@ -76,14 +153,24 @@ class Creation:
             raise NameExists(
                 f"The warehouse has a {kind} '{name}' already.", "Choose another name, or CREATE OR REPLACE.", name=name
             )
+        known = self._names.location(name)
+        if known is not None and same_path(known, normal_path(self._spark, view_path(self._root, name))):
+            self._names.forget(name)  # left by a process that died while it dropped the view
         self._names.check_free(name)
 
     def drop_view(self, name: str) -> None:
         record = self._catalog.view(name)
         with held_lease(self._catalog, self._spark, record.name) as lease:
-            self._catalog.drop_view(lease)
+            self.remove_view(record, lease)
+
+    def remove_view(self, record: ViewRecord, lease: Lease) -> None:
+        """As the owner; what cannot be read without its record goes last."""
+        self._catalog.drop_view(lease)
+        fault_point(FaultPoint.VIEW_FORGOTTEN)
         self._plans.forget(record.name)
-        self._names.forget(record.name)
+        known = self._names.location(self._names.session_name(record.name))
+        if known is None or same_path(known, record.location):  # it may be somebody else's
+            self._names.forget(record.name)
         remove_folder(self._spark, record.location)
         remove_folder(self._spark, pending_path(record.location))
 
@@ -103,13 +190,13 @@ class Creation:
         self._names.register(name, location)
         return record
 
-    def add_table(self, name: str, location: str) -> TableRecord:
-        """A table that was just created inside the warehouse."""
-        path = normal_path(self._spark, location)
-        record = TableRecord(
-            name, path, None, DeltaTable(self._spark, path).snapshot().table_id, True, datetime.now(UTC)
-        )
+    def add_table(self, name: str, location: str, managed: bool) -> TableRecord:
+        """A table that was just created by the warehouse, inside its folder or where the user said."""
+        check_name(name)
+        table_id = DeltaTable(self._spark, location).snapshot().table_id
+        record = TableRecord(name, location, None, table_id, managed, datetime.now(UTC))
         self._catalog.add_table(record)
+        self._names.register(name, location)
         return record
 
     def drop_table(self, name: str) -> None:
@@ -120,10 +207,10 @@ class Creation:
         if record.managed:
             remove_folder(self._spark, record.location)
 
-    def _record(self, new: NewView, plan: ViewPlan) -> ViewRecord:
+    def _record(self, new: NewView, plan: ViewPlan, path: str) -> ViewRecord:
         columns = tuple(ColumnRecord(f.name, f.dataType.simpleString()) for f in plan.visible.fields)
-        location = normal_path(self._spark, view_path(self._root, new.name))
-        definition = new.definition.to_json()
+        location = normal_path(self._spark, path)
+        definition = new.definition.to_json() | self._schemas(plan)
         return ViewRecord(
             name=new.name,
             definition=definition,
@@ -135,11 +222,13 @@ class Creation:
             comment=new.comment,
         )
 
-    def _fill(self, record: ViewRecord, plan: ViewPlan, new: NewView) -> RefreshRecord:
-        hidden = StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in plan.hidden)) if plan.hidden else None
-        fields = list(plan.visible.fields) + list(hidden.fields if hidden is not None else [])
+    def _fill(self, record: ViewRecord, plan: ViewPlan, new: NewView, lease: Lease) -> RefreshRecord:
+        fields = list(plan.visible.fields)
+        if plan.hidden:
+            hidden = StructType.fromDDL(", ".join(f"`{c.name}` {c.type}" for c in plan.hidden))
+            assert isinstance(hidden, StructType)
+            fields += hidden.fields
         schema = StructType([StructField(f.name, f.dataType, True) for f in fields])
-        _check_known(new.partitioned_by + new.cluster_by, schema)
         remove_folder(self._spark, record.location)
         remove_folder(self._spark, pending_path(record.location))
         try:
@@ -151,15 +240,29 @@ class Creation:
                 f"Delta cannot store the columns of '{record.name}': {str(error).splitlines()[0]}",
                 "Cast the columns to types that Delta stores.",
             ) from error
+        fault_point(FaultPoint.TABLE_CREATED)
         snapshot = DeltaTable(self._spark, record.location).snapshot()
-        with held_lease(self._catalog, self._spark, record.name) as lease:
-            self._catalog.set_table_id(lease, snapshot.table_id)
-        self._names.register(record.name, record.location)
-        return self._maintainer.refresh(record.name)
+        self._catalog.set_table_id(lease, snapshot.table_id)
+        fault_point(FaultPoint.TABLE_RECORDED)
+        if not record.hidden:
+            self._names.register(record.name, record.location)
+        return self._maintainer.fill(record.name, lease)
 
-    def _undo(self, record: ViewRecord) -> None:
+    def _schemas(self, plan: ViewPlan) -> dict[str, dict[str, dict[str, str]]]:
+        """The columns of the sources now, and those that the view reads: by these a change of schema is noticed."""
+        schemas, used = {}, {}
+        for name in plan.sources:
+            known = self._catalog.find_view(name) or self._catalog.table(name)
+            fields = DeltaTable(self._spark, known.location).snapshot().schema.fields
+            columns = {f.name: f.dataType.simpleString() for f in fields}
+            read = plan.columns_read(name, known.location)
+            schemas[key_of(name)] = columns
+            used[key_of(name)] = {column: kind for column, kind in columns.items() if column.lower() in read}
+        return {"schemas": schemas, "reads": used}
+
+    def _undo(self, record: ViewRecord, lease: Lease) -> None:
         try:
-            self.drop_view(record.name)
+            self.remove_view(record, lease)
         except Exception:  # the first error is the one to tell
             logger.exception("%s could not be removed after its creation failed", record.name)
 
@@ -169,6 +272,16 @@ class Creation:
         if self._catalog.find_table(name) is None:
             raise UnknownTable(f"The warehouse has no table or view '{name}'.", "Attach it: wh.attach(name, path).")
         return SourceRecord(name, "table")
+
+
+def check_name(name: str) -> None:
+    """Any identifier of Spark, except names that Monus keeps for itself."""
+    if not name.strip() or name.startswith("__"):
+        raise StatementInvalid(
+            f"'{name}' cannot be the name of a table or view.",
+            "Choose a name that is not empty and does not begin with '__'.",
+            name=name,
+        )
 
 
 def check_strict(name: str, mode: str, plan: ViewPlan) -> None:
@@ -184,9 +297,10 @@ def check_strict(name: str, mode: str, plan: ViewPlan) -> None:
 
 def remove_folder(spark: SparkSession, location: str) -> None:
     """Deletes a folder of the warehouse, on whichever file system it is."""
-    parsed = urlparse(location)
-    if parsed.scheme in ("", "file"):
-        shutil.rmtree(Path(unquote(parsed.path) if parsed.scheme == "" else parsed.path), ignore_errors=True)
+    local = re.fullmatch(r"(?:file:/*)?(/.*)", location, re.DOTALL)
+    if local:
+        # Not parsed as a URL: in a path '#', '?' and '%' are characters like others.
+        shutil.rmtree(local[1], ignore_errors=True)
     else:
         jvm = spark._jvm
         path = jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr]

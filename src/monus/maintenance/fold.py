@@ -140,7 +140,8 @@ def _frame(data: DataFrame, columns: tuple[AlgebraColumn, ...], names: dict[str,
 
 def planned_bytes(data: DataFrame) -> float:
     """What Spark expects the DataFrame to hold: an upper bound for scans, unions and local rows."""
-    return float(data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+    # Py4J gives an int where it knows how to, and else the JVM's object.
+    return float(str(data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _copies(target: Target, data: DataFrame) -> DataFrame:

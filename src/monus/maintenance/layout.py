@@ -10,7 +10,8 @@ BATCH = "__batch"
 
 def folder_of(name: str) -> str:
     """A folder name for any identifier; plain names stay as they are."""
-    return quote(name.lower(), safe="_-")
+    # quote() leaves dots alone, and `..` is another folder.
+    return quote(name.lower(), safe="_-").replace(".", "%2E")
 
 
 def table_path(root: str, name: str) -> str:

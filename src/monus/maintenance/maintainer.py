@@ -7,7 +7,6 @@ both in one commit; without a pending change it is refresh_BL.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -22,12 +21,22 @@ from pyspark.sql.types import LongType, StructField, StructType
 from monus.algebra.scalars import Column
 from monus.catalog.catalog import Catalog
 from monus.catalog.leases import Lease
-from monus.catalog.records import RefreshRecord, SourceRecord, Strategy, ViewRecord
+from monus.catalog.records import RefreshRecord, SourceRecord, Strategy, ViewRecord, key_of
 from monus.compiler.materialize import Materializer
 from monus.compiler.relations import Leaf
-from monus.errors import MonusError, RefreshCancelled, SourceHistoryLost, SourceRecreated, ViewUnusable
-from monus.frontend.definition import Definition
+from monus.errors import (
+    LeaseLost,
+    MonusError,
+    RefreshCancelled,
+    RefreshFailed,
+    SourceHistoryLost,
+    SourceRecreated,
+    ViewUnusable,
+)
+from monus.frontend.definition import Definition, spark_message
+from monus.maintenance.commit_metadata import commit_metadata
 from monus.maintenance.derive import Deriver, ViewChange
+from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.fold import (
     Target,
     choose_way,
@@ -37,9 +46,10 @@ from monus.maintenance.fold import (
     stored_and_pending,
 )
 from monus.maintenance.layout import BATCH, WEIGHT, pending_path
+from monus.maintenance.lease import held_lease
 from monus.maintenance.planner import ChangeFact, Facts, RefreshPlan, plan_refresh
 from monus.maintenance.plans import Plans
-from monus.maintenance.protocol import Outcome, commit, held_lease, settle
+from monus.maintenance.protocol import Outcome, commit, prepare
 from monus.maintenance.sessions import Jobs, SessionPool, job_group
 from monus.maintenance.sources import (
     BYTES_PER_ROW,
@@ -59,6 +69,8 @@ from monus.store.delta_table import DeltaTable
 from monus.store.log import commits
 
 logger = logging.getLogger(__name__)
+
+ATTEMPTS = 3
 
 
 @dataclass(slots=True)
@@ -123,6 +135,11 @@ class Maintainer:
                 return quick
         return self._guarded(operation, lambda lease: self._refresh(operation, lease, full, pinned), wait_seconds)
 
+    def fill(self, name: str, lease: Lease) -> RefreshRecord:
+        """The first refresh of a view, by whoever creates it and holds its lease."""
+        operation = Operation("refresh", self.catalog.view(name))
+        return self._attempt(operation, lease, lambda lease: self._refresh(operation, lease, False, None))
+
     def propagate(self, name: str) -> RefreshRecord:
         operation = Operation("propagate", self.catalog.view(name))
         return self._guarded(operation, lambda lease: self._propagate(operation, lease))
@@ -148,23 +165,16 @@ class Maintainer:
         jobs.cancel()
         return True
 
-    def recover(self) -> list[str]:
-        """Settle what processes that died have left; the names of the views concerned."""
-        settled = []
-        for record in self.catalog.views():
-            if self.catalog.outstanding_intent(record.name) is None:
-                continue
-            with held_lease(self.catalog, self.spark, record.name) as lease:
-                self._settle(lease, record)
-            settled.append(record.name)
-        return settled
-
     def sources(self, record: ViewRecord, pinned: Mapping[str, Source] | None = None) -> dict[str, Source]:
         """The sources at their present states, or at those that were pinned before."""
         found: dict[str, Source] = {}
         for source in self.catalog.sources(record.name):
             known = None if pinned is None else pinned.get(source.name)
             found[source.name] = known if known is not None else self.open_source(source)
+        vector, used = from_json(record.vector), record.definition.get("reads", {})
+        for name, opened in found.items():
+            if opened.state != vector.get(name):  # where no version is new, no column is
+                check_schema(opened, used.get(key_of(name), {}), record.name)
         return found
 
     def open_source(self, source: SourceRecord) -> Source:
@@ -185,6 +195,8 @@ class Maintainer:
             return None
         if self.catalog.outstanding_intent(record.name) is not None:
             return None
+        if DeltaTable(self.spark, record.location).version() != record.version:
+            return None  # somebody wrote to the view's table: under the lease it is seen what
         found = operation.describe("none", "NO_CHANGE", "No source has changed.", (numbers(vector), numbers(vector)))
         self.catalog.record_refresh(found)
         return found
@@ -212,7 +224,6 @@ class Maintainer:
         vector = from_json(since)
         changes: dict[str, SourceChange] = {}
         for name, source in sources.items():
-            check_schema(source, {c.name: c.type for c in plan.columns_of(name)}, record.name)
             if name not in vector:
                 changes[name] = NO_CHANGE
                 continue
@@ -319,7 +330,10 @@ class Maintainer:
             if is_read and not derived.is_empty:
                 self._append_batch(record, derived.data, number.version, target.table.spark)
                 operation.commits += 1
-            metadata = self._metadata(record, state, number.version, operation.name)
+            has_rows = is_read and not derived.is_empty
+            metadata = commit_metadata(
+                self.catalog, record, state, number.version, operation.name, is_read, has_rows, is_full=False
+            )
             operation.commits += 1
             if way == "none":
                 return append(target.table, whole.data.where("false").drop(WEIGHT), number, metadata)
@@ -361,7 +375,7 @@ class Maintainer:
                 data = materializer.keep(data)
                 difference = self._difference(record, target, data, session, materializer)
             vectors = (decision.from_versions, decision.to_versions)
-            outcome = Outcome(state, state, folds=True, has_batch=difference is not None)
+            outcome = Outcome(state, state, folds=True, has_batch=difference is not None, is_full=True)
             done: list[RefreshRecord] = []
 
             def write(number: Any) -> int | None:
@@ -369,8 +383,12 @@ class Maintainer:
                     self._append_batch(record, difference.data, number.version, session)
                     operation.commits += 1
                 operation.commits += 1
-                metadata = self._metadata(record, state, number.version, operation.name)
-                return overwrite(target.table, data, number, metadata)
+                has_rows = difference is not None and not difference.is_empty
+                has_batch = difference is not None
+                metadata = commit_metadata(
+                    self.catalog, record, state, number.version, operation.name, has_batch, has_rows, is_full=True
+                )
+                return overwrite(target.table, data, number, metadata, replace_schema=_was_reshaped(target))
 
             def describe(number: int) -> RefreshRecord:
                 rows = _written_rows(target.table)
@@ -381,8 +399,6 @@ class Maintainer:
 
             self._accept_new_sources(sources)
             commit(self.catalog, lease, record, target.table, operation.name, outcome, write, describe)
-            if not record.usable:
-                self.catalog.mark_usable(record.name, lease)
             return done[0]
         finally:
             session.conf.set("spark.sql.adaptive.enabled", "false")
@@ -480,33 +496,49 @@ class Maintainer:
     # -- shared
 
     def _guarded(self, operation: Operation, work: Any, wait_seconds: float = 60.0) -> RefreshRecord:
-        """Under the lease, after settling; a failure is recorded and leaves the old state."""
-        name = operation.record.name
-        with held_lease(self.catalog, self.spark, name, wait_seconds) as lease:
-            self._settle(lease, self.catalog.view(name))
-            operation.record = self.catalog.view(name)
-            try:
-                found: RefreshRecord = work(lease)
-                return found
-            except BaseException as error:
-                self._record_failure(operation, error)
+        """Under the lease; an owner that lost it begins again, a few times."""
+        for attempt in range(ATTEMPTS):
+            with held_lease(self.catalog, self.spark, operation.record.name, wait_seconds) as lease:
+                try:
+                    return self._attempt(operation, lease, work)
+                except LeaseLost:
+                    if attempt == ATTEMPTS - 1:
+                        raise
+                    logger.info("%s: the %s begins again", operation.record.name, operation.name, exc_info=True)
+        raise AssertionError("unreachable")
+
+    def _attempt(self, operation: Operation, lease: Lease, work: Any) -> RefreshRecord:
+        """After settling what was left; a failure is recorded and leaves the old state."""
+        operation.record = prepare(self.catalog, lease, self.spark)
+        try:
+            found: RefreshRecord = work(lease)
+            return found
+        except LeaseLost:
+            raise
+        except BaseException as error:
+            self._record_failure(operation, error)
+            if isinstance(error, MonusError) or not isinstance(error, Exception):
                 raise
+            message = spark_message(error)
+            raise RefreshFailed(
+                f"The {operation.name} of '{operation.record.name}' failed: {message}",
+                "The view is as it was before; correct the data or the query.",
+                view=operation.record.name,
+                spark=message,
+            ) from error
 
     def _record_failure(self, operation: Operation, error: BaseException) -> None:
         code = error.code if isinstance(error, MonusError) else type(error).__name__
         vector = numbers(from_json(operation.record.vector))
         text = str(error).split("\n")[0]
-        self._recorded(operation.describe("none", code, text, (vector, vector), error=text))
+        try:
+            self._recorded(operation.describe("none", code, text, (vector, vector), error=text))
+        except MonusError:  # the first error is the one to tell
+            logger.exception("%s: the failure could not be recorded", operation.record.name)
 
     def _recorded(self, record: RefreshRecord) -> RefreshRecord:
         self.catalog.record_refresh(record)
         return record
-
-    def _settle(self, lease: Lease, record: ViewRecord) -> None:
-        operation = Operation("recovery", record)
-        reason = "An operation that had committed but was not finished was completed."
-        found = operation.describe("none", "RECOVERED", reason, ({}, {}))
-        settle(self.catalog, lease, record, DeltaTable(self.spark, record.location), found)
 
     def _running_jobs(self, operation: Operation) -> _Running:
         return _Running(self, operation)
@@ -530,26 +562,9 @@ class Maintainer:
             fields += [StructField(WEIGHT, LongType()), StructField(BATCH, LongType())]
             table.create(StructType(fields), partition_by=[BATCH])
         rows = change.select(*(F.col(_quoted(c)) for c in change.columns), F.lit(number).cast("bigint").alias(BATCH))
-        return append(table, rows)
-
-    def _metadata(self, record: ViewRecord, state: Mapping[str, Any], number: int, operation: str) -> str:
-        """What a commit carries for people, and for rebuilding a lost catalog."""
-        return json.dumps(
-            {
-                "monus": 1,
-                "view": record.name,
-                "number": number,
-                "operation": operation,
-                "vector": dict(state),
-                "definition": dict(record.definition),
-                "policy": record.policy,
-                "mode": record.mode,
-                "hidden": record.hidden,
-                "comment": record.comment,
-                "columns": [[c.name, c.type, c.comment] for c in record.columns],
-                "sources": [[s.name, s.kind] for s in self.catalog.sources(record.name)],
-            }
-        )
+        version = append(table, rows)
+        fault_point(FaultPoint.BATCH_APPENDED)
+        return version
 
 
 class _Running:
@@ -588,6 +603,12 @@ def unusable(record: ViewRecord) -> ViewUnusable:
         f"Compute it anew: REFRESH MATERIALIZED VIEW {record.name} FULL.",
         view=record.name,
     )
+
+
+def _was_reshaped(target: Target) -> bool:
+    """Whether somebody else gave the view's table other columns."""
+    now = [(f.name, f.dataType.simpleString()) for f in target.table.snapshot().schema.fields]
+    return now != [(c.name, c.type) for c in target.columns]
 
 
 def _has_pending(record: ViewRecord) -> bool:

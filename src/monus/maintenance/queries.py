@@ -1,7 +1,7 @@
 """Statements of Spark SQL over the warehouse's tables and views.
 
-Tables are made inside the warehouse as Delta tables with their change feed on; views are read at their
-published version, without the columns that do not show, and are closed to changes.
+Views are read at their published version, without the columns that do not show, and are closed to changes;
+everything else is Spark's own, under the names that the session has for the warehouse's tables.
 """
 
 from __future__ import annotations
@@ -9,66 +9,75 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from monus.catalog.catalog import Catalog
-from monus.errors import DefinitionNotStorable, InUse, MonusError, NameExists, StatementInvalid, ViewIsClosedToDml
-from monus.frontend.definition import invalid, rejected
-from monus.frontend.jvm import analyzed, class_name, frame_of, items, option
-from monus.frontend.substitution import parse, substitute
+from monus.catalog.records import TableRecord, ViewRecord
+from monus.errors import MonusError, NameExists, NotSupported, StatementInvalid, ViewIsClosedToDml
+from monus.frontend.definition import rejected, spark_message
+from monus.frontend.jvm import class_name, frame_of
+from monus.frontend.substitution import Found, Parts, parse, reads, session_view, substitute
 from monus.maintenance.creation import Creation
-from monus.maintenance.layout import table_path
+from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import unusable
+from monus.maintenance.table_creation import TableCreation
+from monus.maintenance.targets import changed_targets, identifier_parts
 from monus.maintenance.verification import visible_rows
 
-FEED = "delta.enableChangeDataFeed"
-CHANGES = {
-    "InsertIntoStatement", "UpdateTable", "DeleteFromTable", "MergeIntoTable", "OverwriteByExpression", "AppendData",
-    "TruncateTable", "AlterColumns", "AddColumns", "DropColumns", "RenameColumn", "RenameTable", "SetTableProperties",
-    "UnsetTableProperties", "ReplaceColumns", "RestoreTableStatement", "AlterTableAddConstraint",
-    "AlterTableDropConstraint", "SetTableLocation", "AddPartitions", "DropPartitions", "TruncatePartition",
-    "AddConstraint", "DropConstraint", "AlterTableClusterBy", "DropTable", "DropView",
-}  # fmt: skip
+CREATES_TABLE = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
+LISTS_COLUMNS = ("DescribeRelation", "ShowColumns")
+MOVES = ("RenameTable", "SetTableLocation")
+# What each of these would do to names and views cannot be seen before it runs.
+REFUSED = {
+    "CompoundBody": ("A script (BEGIN … END)", "Give one statement at a time."),
+    "UnresolvedExecuteImmediate": ("EXECUTE IMMEDIATE", "Give the statement itself."),
+    "CreateTableLikeCommand": ("CREATE TABLE … LIKE", "Write CREATE TABLE … AS SELECT * FROM … WHERE false."),
+    "CloneTableStatement": ("CREATE TABLE … CLONE", "Write CREATE TABLE … AS SELECT."),
+}
 
 
 class Queries:
-    def __init__(self, spark: SparkSession, root: str, catalog: Catalog, creation: Creation) -> None:
+    def __init__(self, spark: SparkSession, root: str, lookup: Lookup, creation: Creation) -> None:
         self._spark = spark
-        self._root = root
-        self._catalog = catalog
+        self._lookup = lookup
         self._creation = creation
+        self._tables = TableCreation(spark, root, lookup, creation)
 
     def run(self, text: str) -> DataFrame:
-        try:
-            plan = parse(self._spark, text)
-        except Exception as error:
-            raise _syntax(error) from error
-        match class_name(plan):
-            case "CreateTable" | "CreateTableAsSelect" | "ReplaceTable" | "ReplaceTableAsSelect":
-                return self._create_table(plan)
-            case "DropTable":
-                return self._drop_table(plan, text)
-            case kind if kind in CHANGES:
-                self._refuse_views(plan)
-        return self._execute(substitute(self._spark, plan, self._find_view))
+        plan = self._parse(text)
+        kind = class_name(plan)
+        if kind in REFUSED:
+            what, instead = REFUSED[kind]
+            raise NotSupported(f"{what} is not there yet.", instead)
+        records = self._check_targets(plan)
+        if kind in CREATES_TABLE:
+            located = self._tables.prepare(plan)
+            if located is not None:
+                self._tables.create(located, lambda: self._execute(self.substituted(located.plan)))
+            return self._nothing()
+        if kind == "DropTable" and records:
+            self._creation.drop_table(records[0].name)
+            return self._nothing()
+        result = self._execute(self.substituted(plan))
+        if kind in LISTS_COLUMNS and isinstance(self._lookup.record(identifier_parts(plan)), ViewRecord):
+            result = result.where(~F.col(result.columns[0]).startswith("__"))
+        return result
 
-    def text_of(self, frame: DataFrame) -> str:
-        """The text of a DataFrame that `spark.sql` made; only text that means the same plan is taken."""
-        plan = analyzed(frame)
-        logical = frame._jdf.queryExecution().logical()
-        text = option(logical.origin().sqlText())
-        if text is not None:
-            try:
-                again = substitute(self._spark, parse(self._spark, text), self._find_view)
-                if analyzed(frame_of(self._spark, again)).canonicalized().sameResult(plan.canonicalized()):
-                    return str(text)
-            except Exception as error:
-                raise invalid(error) from error
-        raise DefinitionNotStorable(
-            "The DataFrame was not made by one SQL text, so it would not survive this process: "
-            f"its topmost operator is {class_name(plan)}.",
-            "Write the view's query in SQL.",
-            operator=class_name(plan),
-        )
+    def substituted(self, plan: Any) -> Any:
+        """A parsed statement with the names of the warehouse put in."""
+        return substitute(self._spark, plan, self._find)
+
+    def frame(self, text: str) -> DataFrame:
+        """A query's DataFrame, as a reader of the warehouse sees it."""
+        return frame_of(self._spark, self.substituted(parse(self._spark, text)))
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return parse(self._spark, text)
+        except Exception as error:
+            message = spark_message(error)
+            raise StatementInvalid(
+                f"Spark cannot parse the statement: {message}", "Correct it.", spark=message
+            ) from error
 
     def _execute(self, plan: Any) -> DataFrame:
         try:
@@ -78,96 +87,75 @@ class Queries:
         except Exception as error:
             raise rejected(error) from error
 
-    def _find_view(self, parts: tuple[str, ...]) -> DataFrame | None:
-        record = self._catalog.find_view(parts[-1]) if len(parts) <= 2 else None
-        if record is None:
+    def _find(self, parts: Parts) -> Found | None:
+        names = self._lookup.names
+        record = self._lookup.record(parts)
+        if record is None or (parts[0].lower() == "delta" and isinstance(record, TableRecord)):
             return None
+        if names.location(names.session_name(record.name)) is None:
+            names.register(record.name, record.location)  # another process made it, or plain Spark dropped the name
+        if isinstance(record, TableRecord):
+            return Found(parts=names.parts(record.name))
         if not record.usable or record.batch == 0:
             raise unusable(record)
-        return visible_rows(self._spark, record)
+        return Found(reads(visible_rows(self._spark, record)).plan, names.parts(record.name))
 
-    def _refuse_views(self, plan: Any) -> None:
-        name = _target(plan)
-        if name is not None and self._catalog.find_view(name) is not None:
-            raise ViewIsClosedToDml(
-                f"'{name}' is a materialized view: its rows follow from its query and cannot be changed.",
-                "Change the tables that it reads, then refresh it; DROP MATERIALIZED VIEW drops it.",
-                view=name,
+    def _check_targets(self, plan: Any) -> list[TableRecord | ViewRecord]:
+        """What the statement changes; a view is not changed by anybody but its own refresh."""
+        found: list[TableRecord | ViewRecord] = []
+        for target in changed_targets(plan):
+            hit = self._records_behind(target)
+            for record in hit:
+                if isinstance(record, ViewRecord):
+                    raise _closed(record.name)
+                if class_name(plan) in MOVES:
+                    raise NotSupported(
+                        f"The table '{record.name}' of a warehouse cannot be renamed or moved yet.",
+                        "Make another with CREATE TABLE … AS SELECT.",
+                        name=record.name,
+                    )
+            found += hit
+        if class_name(plan) == "CreateView":
+            self._check_new_name(identifier_parts(plan))
+        return found
+
+    def _records_behind(self, target: Any) -> list[TableRecord | ViewRecord]:
+        """The tables and views that a name stands for, also through temporary and SQL views."""
+        if class_name(target) == "UnresolvedIdentifier":
+            parts = identifier_parts(target)
+            record = self._lookup.record(parts) if not self._is_hidden(parts) else None
+            return [] if record is None else [record]
+        found: list[TableRecord | ViewRecord] = []
+
+        def note(parts: Parts) -> Found | None:
+            record = self._lookup.record(parts)
+            if record is not None:
+                found.append(record)
+            return None
+
+        substitute(self._spark, target, note)
+        return found
+
+    def _is_hidden(self, parts: Parts) -> bool:
+        is_temporary = session_view(self._spark, parts) is not None
+        return is_temporary and not self._lookup.names.is_shown(parts[-1])
+
+    def _check_new_name(self, parts: Parts) -> None:
+        record = self._lookup.record(parts)
+        if record is not None:
+            raise NameExists(
+                f"The warehouse has a table or view '{record.name}' already.", "Choose another name.", name=record.name
             )
 
-    def _create_table(self, plan: Any) -> DataFrame:
-        """The same statement with a location in the warehouse, Delta as the format, and the change feed on."""
-        kind = class_name(plan)
-        parts = items(plan.name().nameParts())
-        name = parts[-1]
-        replaces = kind.startswith("Replace")
-        known = self._catalog.find_table(name)
-        if self._catalog.find_view(name) is not None or (known is not None and not replaces):
-            if known is not None and plan.ignoreIfExists():
-                return self._spark.range(0).select()
-            raise NameExists(f"The warehouse has a table or view '{name}' already.", "Choose another name.", name=name)
-        if known is not None:
-            raise InUse(
-                f"REPLACE TABLE would make '{name}' another table.",
-                "Use INSERT OVERWRITE, or drop it first.",
-                name=name,
-            )
-        spec = plan.tableSpec()
-        provider = option(spec.provider())
-        if provider is not None and provider.lower() != "delta":
-            raise StatementInvalid(f"USING {provider}: tables of a warehouse are Delta tables.", "Leave USING out.")
-        location = option(spec.location()) or table_path(self._root, name)
-        located = self._with_location(plan, spec, location)
-        self._execute(substitute(self._spark, located, self._find_view))
-        self._creation.add_table(name, location)
-        return self._spark.range(0).select()
-
-    def _with_location(self, plan: Any, spec: Any, location: str) -> Any:
-        jvm: Any = self._spark._jvm
-        some = jvm.scala.Option.apply
-        properties = spec.properties()
-        if not properties.contains(FEED):
-            properties = properties.updated(FEED, "true")
-        fields = spec.productIterator().toArray(jvm.scala.reflect.ClassTag.AnyRef())
-        fields[0] = properties
-        fields[1] = some("delta")
-        fields[3] = some(location)
-        new_spec = spec.makeCopy(fields)
-        outer = plan.productIterator().toArray(jvm.scala.reflect.ClassTag.AnyRef())
-        for i in range(len(outer)):
-            if isinstance(outer[i], type(spec)) and outer[i].equals(spec):
-                outer[i] = new_spec
-        return plan.makeCopy(outer)
-
-    def _drop_table(self, plan: Any, text: str) -> DataFrame:
-        name = _target(plan)
-        self._refuse_views(plan)
-        if name is None or self._catalog.find_table(name) is None:
-            return self._execute(plan)
-        self._creation.drop_table(name)
+    def _nothing(self) -> DataFrame:
+        """What Spark's own commands answer with."""
         return self._spark.range(0).select()
 
 
-def _target(plan: Any) -> str | None:
-    """The last part of the name that a command changes."""
-    for method in ("table", "targetTable", "child"):
-        try:
-            node = getattr(plan, method)()
-        except Exception:  # py4j has no other way to ask whether a method is there
-            continue
-        for _ in range(5):
-            kind = class_name(node)
-            if kind in ("UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView", "UnresolvedIdentifier",
-                        "UnresolvedView", "UnresolvedMaterializedView"):  # fmt: skip
-                parts = node.nameParts() if kind == "UnresolvedIdentifier" else node.multipartIdentifier()
-                return str(items(parts)[-1])
-            children = items(node.children())
-            if not children:
-                break
-            node = children[0]
-    return None
-
-
-def _syntax(error: Exception) -> StatementInvalid:
-    found = invalid(error)
-    return StatementInvalid(f"Spark cannot parse the statement: {found.fields['spark']}", "Correct it.")
+def _closed(name: str) -> ViewIsClosedToDml:
+    return ViewIsClosedToDml(
+        f"'{name}' is a materialized view: its rows follow from its query and cannot be changed.",
+        "Change the tables that it reads, then refresh it; DROP MATERIALIZED VIEW drops it, wh.optimize() and "
+        "wh.vacuum() look after its files.",
+        view=name,
+    )

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from monus.frontend.jvm import active
 from monus.store.session import maintenance_session
 
 
@@ -34,7 +35,8 @@ class SessionPool:
         if session is None:
             session = maintenance_session(self._spark, settings)
         try:
-            yield session
+            with active(session):  # its settings count for every Column that is made meanwhile
+                yield session
         finally:
             with self._lock:
                 self._idle[key].append(session)
@@ -49,7 +51,7 @@ class Jobs:
 
     def count(self) -> int:
         """How many jobs the group has started so far."""
-        context: Any = self.spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+        context: Any = self.spark.sparkContext._jsc.sc()
         context.listenerBus().waitUntilEmpty()
         return len(self.spark.sparkContext.statusTracker().getJobIdsForGroup(self.group))
 

@@ -5,7 +5,7 @@ What a source has to say costs no Spark job until its rows are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from monus.maintenance.layout import BATCH, WEIGHT, pending_path
 from monus.maintenance.vectors import SourceState, TableState, ViewState
 from monus.store.changes import ChangeSummary, read_change, summarize_change
 from monus.store.delta_table import DeltaTable, Snapshot
+from monus.store.log import commits
 
 BYTES_PER_ROW = 40.0
 
@@ -122,7 +123,7 @@ class ViewSource:
             why = reason.sentence if reason is not None else "It was never filled."
             raise ViewUnusable(
                 f"The view '{self.record.name}' cannot be read: {why}",
-                "Mend it: ALTER MATERIALIZED VIEW … REBUILD, or drop it.",
+                f"Compute it anew: REFRESH MATERIALIZED VIEW {self.record.name} FULL.",
                 view=self.record.name,
             )
         self.snapshot = published(self.spark, self.record)
@@ -199,11 +200,17 @@ class Readable(Protocol):
 
 
 def published(spark: SparkSession, record: ViewRecord) -> Snapshot:
-    """The snapshot of a view's table that readers see."""
+    """The snapshot of a view's table that readers see; after OPTIMIZE and the like, the newest with the same rows."""
     table = DeltaTable(spark, record.location)
     head = table.snapshot()
     if record.version is None or head.version == record.version:
         return head
+    try:
+        later = commits(table, record.version, head.version)
+        if later and not any(commit.is_data_change or commit.metadata for commit in later):
+            return head
+    except SourceHistoryLost:
+        pass  # a part of the log was cleaned up; the version itself may still be there
     return table.snapshot_at(record.version)
 
 
@@ -216,14 +223,14 @@ def read_batches(spark: SparkSession, record: ViewRecord, batches: Iterable[Batc
     return table.read(table.snapshot()).where(F.col(BATCH).isin(numbers)).drop(BATCH)
 
 
-def check_schema(source: Source, used: dict[str, str], view: str) -> None:
+def check_schema(source: Source, used: Mapping[str, str], view: str) -> None:
     """A column that the view reads must still be there with its type; others may come and go."""
     now = {f.name.lower(): f.dataType.simpleString() for f in source.schema.fields}
     for name, kind in used.items():
         found = now.get(name.lower())
         if found is None:
             raise SourceSchemaChanged(
-                f"The column '{name}' of '{source.name}', which the view '{view}' reads, was removed.",
+                f"The column '{name}' of '{source.name}', which the view '{view}' reads, was removed or renamed.",
                 "Put it back, or define the view without it: CREATE OR REPLACE MATERIALIZED VIEW.",
                 view=view,
                 source=source.name,
@@ -231,7 +238,7 @@ def check_schema(source: Source, used: dict[str, str], view: str) -> None:
             )
         if found.lower() != kind.lower():
             raise SourceSchemaChanged(
-                f"The column '{name}' of '{source.name}', which '{view}' reads, is now {found} and was {kind}.",
+                f"The column '{name}' of '{source.name}', which the view '{view}' reads, is now {found}, not {kind}.",
                 "Define the view again: CREATE OR REPLACE MATERIALIZED VIEW.",
                 view=view,
                 source=source.name,

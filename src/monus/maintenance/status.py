@@ -45,6 +45,8 @@ def status_of(maintainer: Maintainer, record: ViewRecord) -> Status:
             state = vector.get(name)
             if state is None or source.state == state:
                 continue
+            if source.state.id != state.id:
+                source.change_since(state)  # says that it was created again
             if not isinstance(source, TableSource) or not isinstance(state, TableState):
                 transactions += 1
                 continue

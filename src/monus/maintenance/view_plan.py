@@ -18,7 +18,7 @@ from monus.delta.group_state import layout, stored_query
 from monus.errors import DefinitionInvalid, UnknownTable
 from monus.frontend.expressions import Untranslatable
 from monus.frontend.jvm import analyzed
-from monus.frontend.plan import Source, check_unique_output, sources, translate
+from monus.frontend.plan import Source, check_unique_output, columns_read, sources, translate
 from monus.rewrite.prune_columns import prune_columns
 
 NameOf = Callable[[Source], str | None]
@@ -67,6 +67,12 @@ class ViewPlan:
             if isinstance(node, Table) and node.name == source:
                 found |= {column.name: column for column in node.schema}
         return tuple(found.values())
+
+    def columns_read(self, source: str, path: str) -> frozenset[str]:
+        """The names of those columns, in lower case, also where the view can only be refreshed in full."""
+        if self.query is not None:
+            return frozenset(column.name.lower() for column in self.columns_of(source))
+        return frozenset(name.lower() for name in columns_read(analyzed(self.frame), path))
 
 
 def plan_view(spark: SparkSession, frame: DataFrame, name_of: NameOf) -> ViewPlan:

@@ -137,7 +137,7 @@ class Cursor:
                 found = f"found {_shorten(token.text)}"
         raise StatementInvalid(
             f"Line {line}, column {column}: expected {expected}, but {found}.",
-            hint,
+            hint or "Correct the statement there.",
             line=line,
             column=column,
             expected=expected,

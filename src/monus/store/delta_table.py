@@ -93,7 +93,7 @@ class DeltaTable:
                 path=self.path,
             )
         settings = dict(properties or {})
-        if any(map(_needs_mapping, _field_names(schema))):
+        if any(map(needs_mapping, _field_names(schema))):
             # Parquet cannot have names such as `count(1)`; Delta stores them under other names then.
             settings.setdefault("delta.columnMapping.mode", "name")
         session = java_session(self.spark)
@@ -206,7 +206,7 @@ def _snapshot(jvm_snapshot: Any) -> Snapshot:
     return Snapshot(int(jvm_snapshot.version()), parse_metadata(body), jvm_snapshot)
 
 
-def _needs_mapping(name: str) -> bool:
+def needs_mapping(name: str) -> bool:
     return any(character in " ,;{}()\n\t=" for character in name)
 
 

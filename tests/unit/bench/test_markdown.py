@@ -30,7 +30,7 @@ def test_a_row_says_what_was_done() -> None:
         "partial refresh": "0.50 s",
         "refresh": "0.50 s",
         "full": "1.00 s (plain overwrite)",
-        "propagate / full": "0.05",
+        "propagate / full": "0.050",
         "refresh / full": "0.50",
         "strategy": "rewrite",
         "jobs p / r / full": "4 / 4 / 4",

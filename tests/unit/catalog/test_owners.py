@@ -50,6 +50,7 @@ def test_dead_only_when_its_java_process_is_too() -> None:
         owner = Owner.here(jvm_pid=sleeper.pid)
         gone = replace(owner, processes=(Process(owner.processes[0].pid, "before"), owner.processes[1]))
         assert not gone.is_dead()
+        assert gone.is_dying() and not owner.is_dying()
     finally:
         sleeper.kill()
     # It has died once its end can be collected; until it is collected, its number is still in use.

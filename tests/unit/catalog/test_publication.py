@@ -175,7 +175,7 @@ def test_batches_by_number(catalog: Catalog) -> None:
     assert numbers(0, 100) == [1, 2, 3, 4]
     assert numbers(1, 3) == [2, 3]
     assert numbers(4, 4) == []
-    catalog.forget_batches("big_sales", 2)
+    catalog.forget_batches(lease, 2)
     assert numbers(0, 100) == [3, 4]
     assert [batch.number for batch in catalog.batches("w", 0, 100)] == [1]
 
@@ -198,3 +198,52 @@ def test_a_publication_happens_as_a_whole_or_not_at_all(catalog: Catalog) -> Non
         )
     assert (catalog.view("big_sales"), catalog.outstanding_intent("big_sales")) == catalog_state
     publish(catalog, lease, number)
+
+
+def test_a_later_version_with_the_same_rows(catalog: Catalog) -> None:
+    lease = lease_on(catalog)
+    publish(catalog, lease, catalog.begin_intent(lease, "refresh", {}, {}), version=7)
+    publish(catalog, lease, catalog.begin_intent(lease, "refresh", {}, {}), version=8)
+    catalog.move_version(lease, 10)
+    assert catalog.view("big_sales").version == 10
+    assert [batch.version for batch in catalog.batches("big_sales", 0, 9)] == [7, 10]
+    number = catalog.begin_intent(lease, "refresh", {}, {})
+    with pytest.raises(LeaseLost):  # a commit is under way: nobody knows yet what is in the table
+        catalog.move_version(lease, 11)
+    catalog.discard_intent(lease, number)
+    catalog.release(lease)
+    with pytest.raises(LeaseLost):
+        catalog.move_version(lease, 11)
+
+
+def test_batches_that_are_given_up_have_no_rows_any_more(catalog: Catalog) -> None:
+    lease = lease_on(catalog)
+    for has_rows in (True, False, True, True):
+        publish(catalog, lease, catalog.begin_intent(lease, "refresh", {}, {}), has_rows=has_rows)
+    assert catalog.give_up_batches(lease, 3) == [1, 3]
+    assert [batch.has_rows for batch in catalog.batches("big_sales", 0, 9)] == [False, False, False, True]
+    assert catalog.give_up_batches(lease, 3) == []
+    catalog.release(lease)
+    for forbidden in (catalog.give_up_batches, catalog.forget_batches):
+        with pytest.raises(LeaseLost):
+            forbidden(lease, 4)
+
+
+@pytest.mark.parametrize("mends", [True, False])
+def test_only_rows_that_were_computed_anew_mend_a_view(catalog: Catalog, mends: bool) -> None:
+    lease = lease_on(catalog)
+    number = catalog.begin_intent(lease, "refresh", {}, {})
+    catalog.mark_unusable("big_sales", "FOREIGN_COMMIT", "Somebody wrote.", lease)
+    catalog.publish(
+        lease,
+        number,
+        version=7,
+        vector={},
+        pending_vector={},
+        pending_from=2,
+        batch_has_rows=False,
+        operation="refresh",
+        refresh=a_refresh(),
+        mends=mends,
+    )
+    assert catalog.view("big_sales").usable == mends

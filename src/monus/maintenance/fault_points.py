@@ -1,0 +1,49 @@
+"""The moments between durable actions, by name, so that tests can end a process at each of them.
+
+Outside tests nobody listens, and a fault point does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+
+class FaultPoint(StrEnum):
+    """Each is named for the durable action that has just been done."""
+
+    LEASE_TAKEN = "lease taken"
+    INTENT_WRITTEN = "intent written"
+    BATCH_APPENDED = "batch appended"
+    COMMITTED = "committed"
+    CHECKED = "checked, before it is published"
+    PUBLISHED = "published"
+    FENCE_MARKED = "fence marked"
+    FENCED = "fence committed"
+    VERSION_MOVED = "version moved"
+    VIEW_RECORDED = "record of a new view written"
+    TABLE_CREATED = "table of a new view created"
+    TABLE_RECORDED = "table of a new view recorded"
+    VIEW_FORGOTTEN = "record of a dropped view removed"
+    BATCHES_GIVEN_UP = "batches marked as gone"
+    BATCHES_DROPPED = "batches dropped"
+
+
+Listener = Callable[[FaultPoint], None]
+_listeners: list[Listener] = []
+
+
+def fault_point(point: FaultPoint) -> None:
+    for listener in _listeners:
+        listener(point)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Tell the listener of every fault point that is reached inside the block, in any thread."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
