@@ -8,7 +8,7 @@ MINUTES ?= 10
 SF ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint format bench fuzz clean
+.PHONY: help setup demo test quick faults lint format bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: $(READY) ## all tests, those without Spark first; ARGS="-k name" for some
 
 quick: $(READY) ## the tests that need no Spark (seconds)
 	@$(BIN)/python -m pytest -m "not spark" $(ARGS)
+
+faults: $(READY) ## every operation aborted and killed at every point (many minutes)
+	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict on src, and the direction of imports between rooms
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import monus
@@ -66,17 +67,9 @@ def main(words: list[str]) -> int:
     if found.list:
         print(listing())
         return 0
-    wrong = 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was measured is written then, too
-    for plan in (plan_of(case, found) for case in _cases(found)):
-        if not plan.changes:
-            continue
-        try:
-            wrong += measure(plan, found.out)
-        except KeyboardInterrupt:
-            print("\nStopped. What was measured until then is written as a trial.")
-            return 130
-    return 1 if wrong else 0
+    plans = [plan_of(case, found) for case in _cases(found)]
+    wrong = [measure(plan, found.out) for plan in plans if plan.changes]
+    return 1 if any(wrong) else 0
 
 
 def measure(plan: Plan, out: Path) -> int:
@@ -87,22 +80,43 @@ def measure(plan: Plan, out: Path) -> int:
     plan.case.prepare(plan.scale, say)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=plan.scale.data.parent))
     outcomes: list[Outcome] = []
-    is_complete = False
+
+    def finish(is_complete: bool) -> int:
+        shutil.rmtree(folder, ignore_errors=True)
+        report = Report(plan.case, plan.scale.factor, plan.repeats, plan.mode, where, tuple(outcomes))
+        if outcomes:
+            page = output.write(report, out, is_trial(plan) or not is_complete)
+            print(f"\n{markdown.body(report)}\n\nWritten: {os.path.relpath(page)}, with .json and .png beside it")
+        return report.wrong
+
     try:
         say("Starting Spark")
         with monus.connect(folder / "warehouse") as wh:
+            _when_stopped(lambda: finish(is_complete=False))
             runner = Runner(wh, plan, folder / "throwaway", say)
             runner.prepare()
             for measured in runner.run():
                 outcomes += measured
-        is_complete = True
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if outcomes:
-            report = Report(plan.case, plan.scale.factor, plan.repeats, plan.mode, where, tuple(outcomes))
-            page = output.write(report, out, is_trial(plan) or not is_complete)
-            print(f"\n{markdown.body(report)}\n\nWritten: {os.path.relpath(page)}, with .json and .png beside it")
-    return report.wrong
+    except BaseException:
+        finish(is_complete=False)
+        raise
+    return finish(is_complete=True)
+
+
+def _when_stopped(finish: Callable[[], object]) -> None:
+    """Ctrl-C ends at once, with what was measured written: Spark's own answer to it is pages of traces.
+
+    To be called when Spark has started, because PySpark sets a handler of its own then.
+    """
+
+    def stop(*_: object) -> None:
+        print("\nStopped. What was measured until now is written as a trial.", flush=True)
+        finish()
+        sys.stdout.flush()
+        os._exit(130)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
 
 
 def _cases(found: argparse.Namespace) -> list[Case]:

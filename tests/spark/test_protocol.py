@@ -21,6 +21,8 @@ from monus.maintenance.fault_points import FaultPoint, listening
 from monus.maintenance.fold import Way
 from tests.spark.crashes import Crash, counting, crash, is_right, reopen, rows_of
 
+pytestmark = pytest.mark.slow
+
 BAG, GROUPED, READER = "bag", "grouped", "reader"
 FOLDED = {FaultPoint.COMMITTED, FaultPoint.CHECKED, FaultPoint.PUBLISHED}
 
