@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.derivation import Derivation, differences, random_case
 from tests.spark.random_sql import TABLES
 
-CASES = int(os.environ.get("MONUS_CASES", "96"))
+CASES = int(os.environ.get("MONUS_CASES", "60"))
 BATCH = 12
 
 
