@@ -15,6 +15,8 @@ from monus.maintenance.fault_points import FaultPoint
 from tests.spark.crashes import is_right, rows_of
 from tests.spark.killed import MOMENTS, NEW_VIEW
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DEFINITIONS = {
     "appended": "SELECT k FROM t WHERE k >= 100",
