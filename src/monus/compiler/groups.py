@@ -22,12 +22,13 @@ from monus.compiler.frames import Frame, all_of, fresh
 from monus.compiler.identity import identity_key
 from monus.compiler.materialize import Materializer
 from monus.compiler.multiplicity import consolidated
-from monus.compiler.relations import Compiler, Leaf
+from monus.compiler.relations import BROADCAST_ROWS, Compiler, Leaf
 from monus.compiler.scalars import Scope
 from monus.compiler.state_columns import finished, merged, must_recompute, needs_unit_weights, sum_over_change
 
 OLD, NEW = "__old", "__new"
 GROUPS = "__groups"
+SMALL_VIEW_ROWS = 20_000  # so many stored groups are sent to every task: cheaper than a job to find those needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,11 @@ class GroupCompiler:
     def merge(self, change: Relation) -> GroupChange:
         """Every affected group from its stored sums; those whose sums do not tell are recomputed."""
         sums = self._sums(self.compiler.compile(change))
-        sums, rows = self.materializer.hold(sums, "the change of every affected group")
-        if rows == 0:
-            return self._nothing()
+        if self.stored.rows > SMALL_VIEW_ROWS:
+            # Known sums tell which of the many stored groups are to be read.
+            sums, rows = self.materializer.hold(sums, "the change of every affected group")
+            if rows == 0:
+                return self._nothing()
         groups = self._merged(sums)
         lost = groups.where(F.col("__lost"))
         if not lost.isEmpty():
@@ -107,18 +110,13 @@ class GroupCompiler:
         if not grouped:  # a global sum over no rows is one row: it must not look like a change
             data = data.where(F.col(_d("count")).isNotNull())
         schema = tuple(AlgebraColumn(n, _type(self.shape, n)) for n in keys)
-        return replace(frame, data=data, columns=keys, schema=schema, weight=None)
+        # Most changes of a grouped view are in groups that it has.
+        rows = min(frame.rows, max(1_000.0, 2.0 * self.stored.rows))
+        return replace(frame, data=data, columns=keys, schema=schema, weight=None, total=rows, fraction=1.0)
 
     def _merged(self, sums: Frame) -> DataFrame:
         """One row per affected group: keys, new sums, `__old`, and whether a sum was lost."""
-        names = list(sums.columns.values())
-        deltas = [name for name in sums.data.columns if name not in names]
-        old = self._old_rows(sums.data, names)
-        wide = sums.data.select(*names, *deltas, F.lit(None).cast(old.schema[OLD].dataType).alias(OLD))
-        missing = [F.lit(None).cast(sums.data.schema[d].dataType).alias(d) for d in deltas]
-        both = wide.union(old.select(*names, *missing, F.col(OLD)))
-        firsts = [F.first(F.col(d), ignorenulls=True).alias(d) for d in [*deltas, OLD]]
-        grouped = both.groupBy(*names).agg(*firsts) if names else both.agg(*firsts)
+        grouped = self._beside_old_rows(sums)
         keys = [F.col(physical).alias(name) for name, physical in sums.columns.items()]
         values: list[Column] = [*keys, F.col(OLD), self._new_count().alias("__count")]
         losses: list[Column] = []
@@ -146,6 +144,20 @@ class GroupCompiler:
         frame = Frame(data, columns, schema, None, sums.total, sums.fraction)
         held, _ = self.materializer.hold(frame, "the merged groups")
         return held.data
+
+    def _beside_old_rows(self, sums: Frame) -> DataFrame:
+        """The changed sums with the stored row of their group as `__old`, NULL for a new group."""
+        if self.stored.rows > SMALL_VIEW_ROWS:
+            old = self._old_rows(sums.data, list(sums.columns.values()))
+        else:
+            old = self._stored_rows(list(sums.columns.values()))
+        again = {name: fresh("k") for name in sums.columns.values()}
+        side = old.select(*(F.col(n).alias(a) for n, a in again.items()), F.col(OLD))
+        if sums.rows <= BROADCAST_ROWS:
+            side = F.broadcast(side)
+        if not again:
+            return sums.data.join(side, how="left")
+        return sums.data.join(side, all_of([F.col(n).eqNullSafe(F.col(a)) for n, a in again.items()]), "left")
 
     def _new_count(self) -> Column:
         return F.coalesce(_old("__count"), F.lit(0).cast("bigint")) + F.col(_d("count"))
@@ -217,10 +229,7 @@ class GroupCompiler:
 
     def _old_rows(self, affected: DataFrame, names: list[str]) -> DataFrame:
         """The stored rows of the affected groups: their keys as `names`, and `__old`."""
-        stored = self.stored.data
-        stored_keys = [F.col(_q(k)).alias(n) for k, n in zip(self.layout.stored_keys, names, strict=True)]
-        row = F.struct(*(F.col(_q(c.name)) for c in self.layout.columns)).alias(OLD)
-        rows = stored.select(*stored_keys, row)
+        rows = self._stored_rows(names)
         if not names:
             return rows
         again = {name: fresh("k") for name in names}
@@ -228,6 +237,12 @@ class GroupCompiler:
         return rows.join(
             F.broadcast(keyed), all_of([F.col(n).eqNullSafe(F.col(a)) for n, a in again.items()]), "left_semi"
         )
+
+    def _stored_rows(self, names: list[str]) -> DataFrame:
+        """All stored rows: their keys as `names`, and `__old`."""
+        stored_keys = [F.col(_q(k)).alias(n) for k, n in zip(self.layout.stored_keys, names, strict=True)]
+        row = F.struct(*(F.col(_q(c.name)) for c in self.layout.columns)).alias(OLD)
+        return self.stored.data.select(*stored_keys, row)
 
     def _row(self, frame: Frame) -> Column:
         return F.struct(*(frame.column(c.name).alias(c.name) for c in self.layout.columns))

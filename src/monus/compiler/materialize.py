@@ -14,6 +14,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from monus.compiler.frames import Frame, local_rows
 from monus.compiler.scans import scanned_rows
@@ -54,11 +55,15 @@ class Materializer:
         """The number of rows, without a job where the driver holds them."""
         return len(self._driver_rows(data)) if _is_local(data) else data.count()
 
-    def total(self, numbers: DataFrame) -> int:
-        """The sum of a column of whole numbers."""
-        if not _is_local(numbers):
-            return int(numbers.groupBy().sum().first()[0] or 0)  # type: ignore[index]  # a global sum has a row
-        return sum(row.getLong(0) for row in self._driver_rows(numbers))
+    def signed_totals(self, weights: DataFrame) -> tuple[int, int]:
+        """How many copies of rows come and how many go, from the weights of a change."""
+        if _is_local(weights):
+            found = [row[0] for row in weights.collect()]
+            return sum(w for w in found if w > 0), -sum(w for w in found if w < 0)
+        weight = F.col(weights.columns[0])
+        sums = weights.agg(F.sum(F.when(weight > 0, weight)), F.sum(F.when(weight < 0, -weight))).first()
+        assert sums is not None  # a global sum has a row
+        return int(sums[0] or 0), int(sums[1] or 0)
 
     def keep(self, data: DataFrame) -> DataFrame:
         """A large result that is used twice, cached when it is first computed."""

@@ -6,7 +6,10 @@ other side is small and known, its keys do: a set of a few values as equalities,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -16,6 +19,7 @@ from monus.compiler.frames import Frame
 
 SCAN_ROWS = 1_000_000  # below this a scan costs less than asking for the range
 SET_SIZE = 16
+DRIVER_ROWS = 2_000  # so few keys are looked at in Python
 PRUNABLE = ("tinyint", "smallint", "int", "bigint", "date", "string")
 
 
@@ -39,26 +43,56 @@ def prune_by(large: Frame, small: Frame, pairs: list[tuple[str, str]], null_safe
     usable = [(a, b) for a, b in pairs if types[a] in PRUNABLE]
     if not usable or large.rows < SCAN_ROWS or not _is_held(small):
         return None
+    parts = []
+    for (name, _), found in zip(usable, _values(small, [b for _, b in usable]), strict=True):
+        column, literal = large.column(name), _literal_of(types[name])
+        if not found.some:
+            inside: Column = F.lit(False)
+        elif len(found.some) <= SET_SIZE:
+            inside = reduce(lambda a, b: a | b, [column == literal(v) for v in found.some])
+        else:
+            inside = (column >= literal(found.least)) & (column <= literal(found.greatest))
+        parts.append(inside | column.isNull() if null_safe and found.has_null else inside)
+    return reduce(lambda a, b: a & b, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What is in a column: up to SET_SIZE + 1 different values, the extremes, and whether there is a NULL."""
+
+    some: list[Any]
+    least: Any
+    greatest: Any
+    has_null: bool
+
+
+def _literal_of(type_name: str) -> Callable[[Any], Column]:
+    """Dates are counted in days: Spark has dates that Python has not."""
+    return (lambda day: F.date_from_unix_date(F.lit(day))) if type_name == "date" else F.lit
+
+
+def _values(small: Frame, names: list[str]) -> list[_Values]:
+    types = {column.name: column.type for column in small.schema}
+    columns = [F.unix_date(small.column(n)) if types[n] == "date" else small.column(n) for n in names]
+    if small.rows <= DRIVER_ROWS:  # they are on the driver already: no job
+        rows = small.data.select(*columns).collect()
+        found = []
+        for i in range(len(names)):
+            present = sorted({row[i] for row in rows if row[i] is not None})
+            least, greatest = (present[0], present[-1]) if present else (None, None)
+            found.append(_Values(present[: SET_SIZE + 1], least, greatest, any(row[i] is None for row in rows)))
+        return found
     asked: list[Column] = []
-    for i, (_, name) in enumerate(usable):
-        value = small.column(name)
+    for i, value in enumerate(columns):
         asked += [F.min(value).alias(f"lo{i}"), F.max(value).alias(f"hi{i}")]
         asked += [F.slice(F.sort_array(F.collect_set(value)), 1, SET_SIZE + 1).alias(f"set{i}")]
         asked += [F.max(value.isNull()).alias(f"null{i}")]
     answer = small.data.agg(*asked).first()
     assert answer is not None  # a global aggregate has one row
-    parts = []
-    for i, (name, _) in enumerate(usable):
-        column = large.column(name)
-        values = list(answer[f"set{i}"])
-        if not values:
-            inside: Column = F.lit(False)
-        elif len(values) <= SET_SIZE:
-            inside = reduce(lambda a, b: a | b, [column == F.lit(v) for v in values])
-        else:
-            inside = (column >= F.lit(answer[f"lo{i}"])) & (column <= F.lit(answer[f"hi{i}"]))
-        parts.append(inside | column.isNull() if null_safe and answer[f"null{i}"] else inside)
-    return reduce(lambda a, b: a & b, parts)
+    return [
+        _Values(list(answer[f"set{i}"]), answer[f"lo{i}"], answer[f"hi{i}"], bool(answer[f"null{i}"]))
+        for i in range(len(names))
+    ]
 
 
 def _is_held(frame: Frame) -> bool:

@@ -50,6 +50,7 @@ from monus.compiler.prune import key_pairs, prune_by
 from monus.compiler.scalars import Scope
 
 BROADCAST_ROWS = 500_000
+TINY_TABLE_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +269,11 @@ def _pruned(left: Frame, right: Frame, pairs: list[tuple[str, str]]) -> tuple[Fr
 def _with_broadcast(left: Frame, right: Frame) -> tuple[DataFrame, DataFrame]:
     """A side that a change bounds is sent to every task if it is small: Spark does not know its size.
 
-    Between whole tables the choice is Spark's.
+    A table that is smaller still is sent instead. Between whole tables the choice is Spark's.
     """
-    small = [f for f in (left, right) if f.fraction < 1.0 and f.rows <= BROADCAST_ROWS]
+    if left.fraction >= 1.0 and right.fraction >= 1.0:
+        return left.data, right.data
+    small = [f for f in (left, right) if f.rows <= (BROADCAST_ROWS if f.fraction < 1.0 else TINY_TABLE_ROWS)]
     if not small:
         return left.data, right.data
     if min(small, key=lambda f: f.rows) is left:

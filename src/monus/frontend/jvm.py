@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyspark.errors.utils as pyspark_errors
 from pyspark.sql import DataFrame, SparkSession
+
+_SWITCH = "_enable_debugging_cache"
+_lock = threading.Lock()
+_without: list[bool | None] = []
 
 
 def items(seq: Any) -> list[Any]:
@@ -46,6 +52,25 @@ def active(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+@contextmanager
+def without_call_sites() -> Iterator[None]:
+    """PySpark asks the JVM for every Column where in the program it was made: the lines are ours, and it takes time.
+
+    The switch is one for the process, so the first to come sets it and the last to go sets it back.
+    """
+    with _lock:
+        _without.append(getattr(pyspark_errors, _SWITCH, None))
+        setattr(pyspark_errors, _SWITCH, False)
+    try:
+        yield
+    finally:
+        with _lock:
+            first = _without[0]
+            _without.pop()
+            if not _without:
+                setattr(pyspark_errors, _SWITCH, first)
 
 
 def analyzed(frame: DataFrame) -> Any:

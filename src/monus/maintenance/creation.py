@@ -42,6 +42,10 @@ logger = logging.getLogger(__name__)
 # A view that is being made to take the place of another; no name of a user's begins like this.
 REPLACING = "__replacing "
 
+# Rows that leave a view are marked in deletion vectors, unless Delta's own default for new tables says otherwise.
+VECTORS = "delta.enableDeletionVectors"
+VECTORS_DEFAULT = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
+
 
 @dataclass(frozen=True, slots=True)
 class NewView:
@@ -233,7 +237,11 @@ class Creation:
         remove_folder(self._spark, pending_path(record.location))
         try:
             DeltaTable(self._spark, record.location).create(
-                schema, partition_by=new.partitioned_by, cluster_by=new.cluster_by, comment=new.comment
+                schema,
+                partition_by=new.partitioned_by,
+                cluster_by=new.cluster_by,
+                properties={VECTORS: self._spark.conf.get(VECTORS_DEFAULT, "true") or "true"},
+                comment=new.comment,
             )
         except Exception as error:
             raise DefinitionInvalid(

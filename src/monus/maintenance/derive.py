@@ -131,23 +131,17 @@ class Deriver:
         )
         change = optimize(differentiate(shape.aggregate.child, changed))
         found = groups.regroup(change) if layout.must_regroup else groups.merge(change)
-        sides = []
-        counts = []
-        for side, weight in ((OLD, -1), (NEW, 1)):
-            rows = found.data.where(F.col(side).isNotNull()).select(
-                f"{side}.*", F.lit(weight).cast("bigint").alias(WEIGHT)
-            )
-            counts.append(self.materializer.count(rows))
-            sides.append(rows)
-        return ViewChange(sides[0].union(sides[1]), counts[1], counts[0], found.recomputed)
+        old, new = (
+            found.data.where(F.col(side).isNotNull()).select(f"{side}.*", F.lit(weight).cast("bigint").alias(WEIGHT))
+            for side, weight in ((OLD, -1), (NEW, 1))
+        )
+        counts = (self.materializer.count(new), self.materializer.count(old))
+        return ViewChange(old.union(new), *counts, found.recomputed)
 
     def _counted(self, frame: Frame) -> ViewChange:
         held, _ = self.materializer.hold(frame, "the change of the view") if not frame.known_empty else (frame, 0)
         data = exported(held)
-        weights = F.col(WEIGHT)
-        inserted = self.materializer.total(data.where(weights > 0).select(weights))
-        deleted = self.materializer.total(data.where(weights < 0).select(-weights))
-        return ViewChange(data, inserted, deleted)
+        return ViewChange(data, *self.materializer.signed_totals(data.select(WEIGHT)))
 
     def _compiler(self, held: Mapping[str, Leaf]) -> Compiler:
         leaves: dict[str, Leaf] = {}
@@ -157,7 +151,8 @@ class Deriver:
                 return Leaf(frame_of(self.spark, self.plan.constants[name]), 1.0)
             if name not in leaves:
                 source = self.sources[name]
-                leaves[name] = Leaf(source.read(self.spark), source.rows())
+                data = source.read_listed(self.spark) if held else source.read(self.spark)
+                leaves[name] = Leaf(data, source.rows())
             return leaves[name]
 
         return Compiler(self.spark, table, lambda name: held[name], self.materializer)

@@ -1,7 +1,9 @@
 """The ways to bring a change into a view's table, and which one is taken.
 
-Nothing, append (no retractions), rewrite (cheaper than MERGE up to some millions of rows), merge (by
-key, or for bags: all copies of a retracted row are deleted and the survivors inserted again).
+Nothing; append (no retractions); rewrite (small tables, large changes); merge: rows that leave are marked
+in deletion vectors. Where the table takes none, rewrite is cheaper than Delta's MERGE up to some
+millions of rows, and a MERGE goes by key, or for bags deletes all copies of a retracted row and
+inserts the survivors again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from monus.algebra.scalars import Column as AlgebraColumn
@@ -22,13 +24,25 @@ from monus.errors import ViewUnusable
 from monus.maintenance.derive import ViewChange
 from monus.maintenance.layout import WEIGHT
 from monus.maintenance.sources import BYTES_PER_ROW
-from monus.store.apply import DELETE_FLAG, TxnNumber, append, merge_bag, merge_keyed, overwrite
+from monus.store.apply import DELETE_FLAG, TxnNumber, merge_bag, merge_keyed
 from monus.store.delta_table import DeltaTable, Snapshot
+from monus.store.replace_rows import (
+    FILE,
+    ROW,
+    RowsMissing,
+    add,
+    can_retract,
+    read_with_positions,
+    replace_all,
+    retract,
+)
 
 Way = Literal["none", "append", "rewrite", "merge"]
 
 REWRITE_BYTES = 256 * 1024 * 1024
 REWRITE_FRACTION = 0.25
+RETRACT_BYTES = 4 * 1024 * 1024  # a smaller table is written anew as fast as its rows are found
+ONE_FILE_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +56,15 @@ class Target:
     keys: tuple[str, ...] | None
 
 
-def choose_way(change: ViewChange, view_bytes: int, view_rows: float) -> Way:
-    """By the size of the view and of the change."""
+def choose_way(change: ViewChange, view_bytes: int, view_rows: float, can_retract: bool = False) -> Way:
+    """By the size of the view and of the change, and whether its table takes deletion vectors."""
     if change.is_empty:
         return "none"
     if change.deleted == 0:
         return "append"
-    if view_bytes <= REWRITE_BYTES or change.deleted + change.inserted > REWRITE_FRACTION * view_rows:
+    if change.deleted + change.inserted > REWRITE_FRACTION * view_rows:
         return "rewrite"
-    return "merge"
+    return "rewrite" if view_bytes <= (RETRACT_BYTES if can_retract else REWRITE_BYTES) else "merge"
 
 
 def fold(
@@ -58,17 +72,60 @@ def fold(
 ) -> int | None:
     """One commit; the version that it made."""
     if way == "append":
-        return append(target.table, _copies(target, change.data), number, metadata)
+        return add(target.table, target.snapshot, in_few_files(_copies(target, change.data), change), number, metadata)
+    if way == "merge" and can_retract(target.table, target.snapshot):
+        return _retract(target, change, number, metadata)
     if target.keys is None:
         return _fold_bag(way, target, change, materializer, number, metadata)
+    if way == "merge":
+        return merge_keyed(target.table, _actions(target, change.data), target.keys, number, metadata)
+    gone = change.data.where(F.col(WEIGHT) < 0)
     new = change.data.where(F.col(WEIGHT) > 0).drop(WEIGHT)
-    stored = target.table.read(target.snapshot)
-    if way == "rewrite":
-        gone = change.data.where(F.col(WEIGHT) < 0)
-        kept = _without(target, stored, gone, [(k, "plain") for k in target.keys])
-        return overwrite(target.table, kept.unionByName(new), number, metadata, target.snapshot)
-    actions = _actions(target, change.data)
-    return merge_keyed(target.table, actions, target.keys, number, metadata)
+    kept = _without(target, target.table.read_listed(target.snapshot), gone, [(k, "plain") for k in target.keys])
+    return _rewrite(target, kept, new, number, metadata)
+
+
+def _rewrite(target: Target, kept: DataFrame, new: DataFrame, number: TxnNumber, metadata: str) -> int | None:
+    rows = kept.unionByName(new).select(*_columns(target))
+    if target.snapshot.size_in_bytes <= RETRACT_BYTES:
+        rows = rows.coalesce(1)
+    return replace_all(target.table, target.snapshot, rows, number, metadata)
+
+
+def _retract(target: Target, change: ViewChange, number: TxnNumber, metadata: str) -> int | None:
+    """Of a bag as many copies of each row as leave, of groups the row with the key."""
+    gone = change.data.where(F.col(WEIGHT) < 0)
+    stored = read_with_positions(target.table, target.snapshot)
+    if target.keys is None:
+        identity = [(c.name, c.type) for c in target.columns]
+        match = _match(target, "stored", "gone", identity)
+        copies = F.row_number().over(Window.partitionBy(*_identities("gone", identity)).orderBy(FILE, ROW))
+        found = stored.alias("stored").join(F.broadcast(gone.alias("gone")), match)
+        places = found.select(FILE, ROW, (copies <= -F.col(WEIGHT)).alias("__leaves")).where("__leaves")
+    else:
+        match = _match(target, "stored", "gone", [(k, "plain") for k in target.keys])
+        places = stored.alias("stored").join(F.broadcast(gone.alias("gone")), match, "left_semi")
+    inserts = None
+    if change.inserted:
+        inserts = in_few_files(_copies(target, change.data.where(F.col(WEIGHT) > 0)), change)
+    places = places.select(FILE, ROW)
+    try:
+        return retract(target.table, target.snapshot, places, change.deleted, inserts, number, metadata)
+    except RowsMissing as error:
+        raise _not_there(target) from error
+
+
+def in_few_files(rows: DataFrame, change: ViewChange) -> DataFrame:
+    """Rows of the change; few of them in one file, because each costs a task now and at every read."""
+    return rows.coalesce(1) if change.inserted + change.deleted <= ONE_FILE_ROWS else rows
+
+
+def _not_there(target: Target) -> ViewUnusable:
+    return ViewUnusable(
+        f"A row that is to leave the view '{target.name}' is not in its table: somebody else changed it.",
+        f"Compute it anew: REFRESH MATERIALIZED VIEW {target.name} FULL.",
+        view=target.name,
+    )
 
 
 def _fold_bag(
@@ -76,7 +133,7 @@ def _fold_bag(
 ) -> int | None:
     """Survivors: the copies of retracted rows that stay."""
     gone = change.data.where(F.col(WEIGHT) < 0)
-    stored = target.table.read(target.snapshot)
+    stored = target.table.read_listed(target.snapshot)
     identity = [(c.name, c.type) for c in target.columns]
     matching = _with(target, stored, gone, identity).withColumn(WEIGHT, F.lit(1).cast("bigint"))
     names = {c.name: c.name for c in target.columns}
@@ -87,15 +144,11 @@ def _fold_bag(
     held, _ = materializer.hold(frame, "the surviving copies of retracted rows")
     survivors = exported(held)
     if materializer.count(survivors.where(F.col(WEIGHT) < 0)) > 0:
-        raise ViewUnusable(
-            f"A row that is to leave the view '{target.name}' is not in its table: somebody else changed it.",
-            "Compute it anew: REFRESH MATERIALIZED VIEW … FULL.",
-            view=target.name,
-        )
+        raise _not_there(target)
     new = _copies(target, change.data.where(F.col(WEIGHT) > 0)).unionByName(_copies(target, survivors))
     if way == "rewrite":
         kept = _without(target, stored, gone, identity)
-        return overwrite(target.table, kept.unionByName(new), number, metadata, target.snapshot)
+        return _rewrite(target, kept, new, number, metadata)
     pairs = [(_identity_sql("target", n, t), _identity_sql("source", n, t)) for n, t in identity]
     return merge_bag(target.table, gone.drop(WEIGHT), new, pairs, number, metadata)
 
@@ -125,9 +178,7 @@ def consolidated_change(data: DataFrame, columns: Sequence[AlgebraColumn], mater
     names = {c.name: c.name for c in columns}
     frame, _ = materializer.hold(consolidated(_frame(data, tuple(columns), names)), "the change of the view")
     rows = exported(frame)
-    weight = F.col(WEIGHT)
-    inserted = materializer.total(rows.where(weight > 0).select(weight))
-    return ViewChange(rows, inserted, materializer.total(rows.where(weight < 0).select(-weight)))
+    return ViewChange(rows, *materializer.signed_totals(rows.select(WEIGHT)))
 
 
 def _frame(data: DataFrame, columns: tuple[AlgebraColumn, ...], names: dict[str, str]) -> Frame:
@@ -164,11 +215,12 @@ def _actions(target: Target, change: DataFrame) -> DataFrame:
 
 def _match(target: Target, left: str, right: str, on: list[tuple[str, str]]) -> Column:
     return all_of(
-        [
-            identity_key(F.col(f"{left}.{_quoted(n)}"), t).eqNullSafe(identity_key(F.col(f"{right}.{_quoted(n)}"), t))
-            for n, t in on
-        ]
+        [a.eqNullSafe(b) for a, b in zip(_identities(left, on), _identities(right, on), strict=True)],
     )
+
+
+def _identities(side: str, on: list[tuple[str, str]]) -> list[Column]:
+    return [identity_key(F.col(f"{side}.{_quoted(name)}"), type_name) for name, type_name in on]
 
 
 def _without(target: Target, stored: DataFrame, change: DataFrame, on: list[tuple[str, str]]) -> DataFrame:

@@ -42,6 +42,7 @@ from monus.maintenance.fold import (
     choose_way,
     consolidated_change,
     fold,
+    in_few_files,
     signed,
     stored_and_pending,
 )
@@ -67,6 +68,7 @@ from monus.maintenance.view_plan import ViewPlan
 from monus.store.apply import append, overwrite
 from monus.store.delta_table import DeltaTable
 from monus.store.log import commits
+from monus.store.replace_rows import can_retract
 
 logger = logging.getLogger(__name__)
 
@@ -281,7 +283,7 @@ class Maintainer:
         try:
             target = self._target(record, plan, session)
             pending = self._pending(record, session)
-            stored = stored_and_pending(target, target.table.read(target.snapshot), pending, materializer)
+            stored = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
             deriver = Deriver(session, plan, sources, materializer)
             derived = deriver.change(changes, Leaf(stored, _rows(target)))
             operation.rows_read.update(deriver.rows_read)
@@ -321,14 +323,15 @@ class Maintainer:
         """One commit; the batch goes first, for the views that read this one."""
         record = operation.record
         is_read = bool(self.catalog.dependants(record.name))
-        way = choose_way(whole, target.snapshot.size_in_bytes, _rows(target))
+        takes_vectors = not whole.is_empty and can_retract(target.table, target.snapshot)
+        way = choose_way(whole, target.snapshot.size_in_bytes, _rows(target), takes_vectors)
         outcome = Outcome(state, state, folds=True, has_batch=is_read)
         strategy: Strategy = way
         done: list[RefreshRecord] = []
 
         def write(number: Any) -> int | None:
             if is_read and not derived.is_empty:
-                self._append_batch(record, derived.data, number.version, target.table.spark)
+                self._append_batch(record, derived, number.version, target.table.spark)
                 operation.commits += 1
             has_rows = is_read and not derived.is_empty
             metadata = commit_metadata(
@@ -380,7 +383,7 @@ class Maintainer:
 
             def write(number: Any) -> int | None:
                 if difference is not None and not difference.is_empty:
-                    self._append_batch(record, difference.data, number.version, session)
+                    self._append_batch(record, difference, number.version, session)
                     operation.commits += 1
                 operation.commits += 1
                 has_rows = difference is not None and not difference.is_empty
@@ -409,7 +412,7 @@ class Maintainer:
     ) -> ViewChange:
         """The change that a full refresh makes, so that views over this one can go on incrementally."""
         pending = self._pending(record, session)
-        old = stored_and_pending(target, target.table.read(target.snapshot), pending, materializer)
+        old = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
         return consolidated_change(signed(new, 1).unionByName(signed(old, -1)), target.columns, materializer)
 
     def _accept_new_sources(self, sources: Mapping[str, Source]) -> None:
@@ -441,7 +444,7 @@ class Maintainer:
             try:
                 target = self._target(record, plan, session)
                 pending = self._pending(record, session)
-                stored = stored_and_pending(target, target.table.read(target.snapshot), pending, materializer)
+                stored = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
                 deriver = Deriver(session, plan, sources, materializer)
                 change = deriver.change(changes, Leaf(stored, _rows(target)))
                 operation.rows_read.update(deriver.rows_read)
@@ -457,7 +460,7 @@ class Maintainer:
 
                 def write(number: Any) -> int | None:
                     operation.commits += 1
-                    return self._append_batch(record, change.data, number.version, session)
+                    return self._append_batch(record, change, number.version, session)
 
                 def describe(number: int) -> RefreshRecord:
                     rows = (change.inserted, change.deleted)
@@ -555,13 +558,14 @@ class Maintainer:
         batches = self.catalog.batches(record.name, record.pending_from - 1, record.batch)
         return read_batches(session, record, [batch for batch in batches if batch.has_rows])
 
-    def _append_batch(self, record: ViewRecord, change: DataFrame, number: int, session: SparkSession) -> int | None:
+    def _append_batch(self, record: ViewRecord, change: ViewChange, number: int, session: SparkSession) -> int | None:
+        data = in_few_files(change.data, change)
         table = DeltaTable(session, pending_path(record.location))
         if not table.exists():
-            fields = [StructField(f.name, f.dataType, True) for f in change.schema.fields if f.name != WEIGHT]
+            fields = [StructField(f.name, f.dataType, True) for f in data.schema.fields if f.name != WEIGHT]
             fields += [StructField(WEIGHT, LongType()), StructField(BATCH, LongType())]
             table.create(StructType(fields), partition_by=[BATCH])
-        rows = change.select(*(F.col(_quoted(c)) for c in change.columns), F.lit(number).cast("bigint").alias(BATCH))
+        rows = data.select(*(F.col(_quoted(c)) for c in data.columns), F.lit(number).cast("bigint").alias(BATCH))
         version = append(table, rows)
         fault_point(FaultPoint.BATCH_APPENDED)
         return version

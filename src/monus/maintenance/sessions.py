@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from monus.frontend.jvm import active
+from monus.frontend.jvm import active, without_call_sites
 from monus.store.session import maintenance_session
 
 
@@ -35,7 +35,7 @@ class SessionPool:
         if session is None:
             session = maintenance_session(self._spark, settings)
         try:
-            with active(session):  # its settings count for every Column that is made meanwhile
+            with active(session), without_call_sites():  # its settings count for every Column that is made meanwhile
                 yield session
         finally:
             with self._lock:

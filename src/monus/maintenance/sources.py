@@ -72,6 +72,9 @@ class TableSource:
     def read(self, spark: SparkSession) -> DataFrame:
         return self._table(spark).read(self.snapshot)
 
+    def read_listed(self, spark: SparkSession) -> DataFrame:
+        return self._table(spark).read_listed(self.snapshot)
+
     def read_at(self, spark: SparkSession, state: SourceState) -> DataFrame:
         assert isinstance(state, TableState)
         if state.version == self.snapshot.version:
@@ -145,6 +148,9 @@ class ViewSource:
 
     def read(self, spark: SparkSession) -> DataFrame:
         return DeltaTable(spark, self.record.location).read(self.snapshot).select(*self._visible())
+
+    def read_listed(self, spark: SparkSession) -> DataFrame:
+        return DeltaTable(spark, self.record.location).read_listed(self.snapshot).select(*self._visible())
 
     def read_at(self, spark: SparkSession, state: SourceState) -> DataFrame:
         assert isinstance(state, ViewState)
@@ -220,7 +226,7 @@ def read_batches(spark: SparkSession, record: ViewRecord, batches: Iterable[Batc
     if not table.exists():
         return None
     numbers = [batch.number for batch in batches]
-    return table.read(table.snapshot()).where(F.col(BATCH).isin(numbers)).drop(BATCH)
+    return table.read_listed(table.snapshot()).where(F.col(BATCH).isin(numbers)).drop(BATCH)
 
 
 def check_schema(source: Source, used: Mapping[str, str], view: str) -> None:

@@ -1,7 +1,8 @@
 """(A ⋈ B) ⋈ ΔC = Π((ΔC ⋈ B) ⋈ A): a join that holds a change begins with it.
 
-Inner joins commute and associate over signed bags, so the order is free; written order would join
-the large tables first. The projection restores the order of the columns.
+Inner joins commute and associate over signed bags, and σ_p(A × B) = A ⋈_p B, so the order is free;
+written order would join the large tables first, and `FROM A, B, C WHERE …` would be a product. The
+projection restores the order of the columns.
 """
 
 from __future__ import annotations
@@ -26,10 +27,9 @@ from monus.algebra.scalars import Compare, Ref, Scalar, columns_read, conjunctio
 
 def order_joins(relation: Relation) -> Relation:
     """Every cluster of inner joins with a change among its inputs, begun with the change."""
-    if isinstance(relation, Join | Product):
-        leaves, conditions = _flatten(relation)
-        leaves = [order_joins(leaf) for leaf in leaves]
-        return _ordered(relation, leaves, conditions)
+    leaves, conditions = _cluster(relation)
+    if len(leaves) > 1:
+        return _ordered(relation, [order_joins(leaf) for leaf in leaves], conditions)
     return with_children(relation, tuple(order_joins(child) for child in children(relation)))
 
 
@@ -47,17 +47,31 @@ def is_small(relation: Relation) -> bool:
             return bool(below) and all(is_small(child) for child in below)
 
 
-def _flatten(relation: Relation) -> tuple[list[Relation], list[Scalar]]:
+def _cluster(relation: Relation) -> tuple[list[Relation], list[Scalar]]:
+    """The inputs and conditions of the inner joins at the top; one input if there are none.
+
+    A projection between two joins that only drops columns is looked through, unless what it drops
+    has the name of a column elsewhere.
+    """
+    leaves, conditions = _flatten(relation, through=True)
+    names = [name for leaf in leaves for name in names_of(leaf)]
+    return (leaves, conditions) if len(set(names)) == len(names) else _flatten(relation, through=False)
+
+
+def _flatten(relation: Relation, through: bool) -> tuple[list[Relation], list[Scalar]]:
     match relation:
         case Join(condition, left, right):
-            (a, p), (b, q) = _flatten(left), _flatten(right)
+            (a, p), (b, q) = _flatten(left, through), _flatten(right, through)
             return a + b, [*p, *q, *conjuncts(condition)]
         case Product(left, right):
-            (a, p), (b, q) = _flatten(left), _flatten(right)
+            (a, p), (b, q) = _flatten(left, through), _flatten(right, through)
             return a + b, p + q
-        case Select(predicate, child) if isinstance(child, Join | Product | Select):
-            leaves, conditions = _flatten(child)
+        case Select(predicate, child):
+            leaves, conditions = _flatten(child, through)
             return (leaves, [*conditions, *conjuncts(predicate)]) if len(leaves) > 1 else ([relation], [])
+        case Project(outputs, child) if through and all(o.scalar == Ref(o.name) for o in outputs):
+            leaves, conditions = _flatten(child, through)
+            return (leaves, conditions) if len(leaves) > 1 else ([relation], [])
         case _:
             return [relation], []
 

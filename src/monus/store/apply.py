@@ -203,8 +203,9 @@ def numbered_commit(
         except Exception as error:
             _raise_conflict(table, error)
             raise
-    version = session.conf.get(_LAST_COMMIT, None)
-    outcome.version = None if version is None else int(version)
+    if outcome.version is None:
+        version = session.conf.get(_LAST_COMMIT, None)
+        outcome.version = None if version is None else int(version)
 
 
 @contextmanager

@@ -32,6 +32,11 @@ def seq(spark: SparkSession, values: Iterable[Any]) -> Any:
     return java(spark).PythonUtils.toSeq(items)
 
 
+def items(values: Any) -> list[Any]:
+    """A Scala Seq as a list."""
+    return [values.apply(index) for index in range(values.size())]
+
+
 def string_array(spark: SparkSession, values: Iterable[str]) -> Any:
     texts = list(values)
     array = spark.sparkContext._gateway.new_array(java(spark).java.lang.String, len(texts))  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ The files are read through Delta's own log store, which works on every file syst
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,34 +82,35 @@ def commits(table: HasLog, after: int, upto: int) -> list[Commit]:
     """The commits after version `after`, up to and including `upto`."""
     if after >= upto:
         return []
+    return [parse_commit(version, commit_lines(table, version)) for version in range(after + 1, upto + 1)]
+
+
+def commit_lines(table: HasLog, version: int) -> list[str]:
+    """The actions of a commit, each a line of JSON; SourceHistoryLost if its file is gone."""
     log = table.delta_log()
-    store, settings, folder = log.store(), log.newDeltaHadoopConf(), log.logPath()
     names = java(table.spark).org.apache.spark.sql.delta.util.FileNames
-    found = []
-    for version in range(after + 1, upto + 1):
-        try:
-            text = store.read(names.unsafeDeltaFile(folder, version), settings).mkString("\n")
-        except Exception as error:
-            if is_caused_by(error, "FileNotFoundException", "NoSuchFileException"):
-                raise SourceHistoryLost(
-                    f"The log of {table.path} no longer has version {version}, "
-                    f"one of the versions {after + 1} to {upto} that are needed.",
-                    "Refresh the view in full; to keep more of the log, raise delta.logRetentionDuration of the table.",
-                    table=table.path,
-                    versions=(after + 1, upto),
-                ) from error
-            raise
-        found.append(parse_commit(version, text))
-    return found
+    path = names.unsafeDeltaFile(log.logPath(), version)
+    try:
+        text: str = log.store().read(path, log.newDeltaHadoopConf()).mkString("\n")
+    except Exception as error:
+        if is_caused_by(error, "FileNotFoundException", "NoSuchFileException"):
+            raise SourceHistoryLost(
+                f"The log of {table.path} no longer has version {version}, which is needed.",
+                "Refresh the view in full; to keep more of the log, raise delta.logRetentionDuration of the table.",
+                table=table.path,
+                version=version,
+            ) from error
+        raise
+    return text.split("\n")  # not splitlines(): a JSON text may hold other line separators
 
 
-def parse_commit(version: int, text: str) -> Commit:
+def parse_commit(version: int, lines: Iterable[str]) -> Commit:
     """A commit from the lines of its JSON file."""
     info: dict[str, Any] = {}
     txns: dict[str, int] = {}
     files: dict[str, list[FileAction]] = {"add": [], "remove": [], "cdc": []}
     metadata: Metadata | None = None
-    for line in text.split("\n"):  # not splitlines(): a JSON text may hold other line separators
+    for line in lines:
         if not line.strip():
             continue
         for kind, body in json.loads(line).items():
