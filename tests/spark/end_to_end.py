@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import monus
 from monus.catalog.records import RefreshRecord
 from tests.spark.derivation import literal
+from tests.spark.limits import drawn_limits
 from tests.spark.random_sql import TABLES, Generator, Query, random_row
 
 SPECIAL = {
@@ -65,7 +66,9 @@ class Sequence:
             for _ in range(self.rounds):
                 for _ in range(rng.randint(1, 4)):
                     self._change(rng)
-                self._maintain(rng, list(views))
+                with drawn_limits(rng) as low:
+                    self.log.append(f"low limits: {', '.join(low)}")
+                    self._maintain(rng, list(views))
                 self._compare(views)
         finally:
             for name in reversed(list(views)):

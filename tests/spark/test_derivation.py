@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from monus.frontend.jvm import without_call_sites
 from tests.spark.derivation import Derivation, differences, random_case
 from tests.spark.random_sql import TABLES
 
@@ -33,9 +34,8 @@ def derivation(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.parametrize("first", range(0, CASES, BATCH))
 def test_derived_change_is_the_difference(derivation: Derivation, first: int) -> None:
-    tagged: list[DataFrame] = []
-    for seed in range(first, first + BATCH):
-        tagged.append(derivation.tagged(str(seed), random_case(seed)))
-    wrong = differences(reduce(DataFrame.union, tagged).collect())
+    with without_call_sites():
+        tagged = [derivation.tagged(str(seed), random_case(seed)) for seed in range(first, first + BATCH)]
+        wrong = differences(reduce(DataFrame.union, tagged).collect())
     queries = "\n".join(f"{seed}: {random_case(int(seed)).query}" for seed in wrong)
     assert not wrong, f"{wrong}\n{queries}"

@@ -29,7 +29,7 @@ class Materializer:
     """Runs what must be known before the plan goes on; `release` frees what Spark has cached."""
 
     spark: SparkSession
-    local_rows: int = LOCAL_ROWS
+    local_rows: int = field(default_factory=lambda: LOCAL_ROWS)
     on_run: Callable[[str], None] | None = None
     scanned: Counter[str] = field(default_factory=Counter)
     _cached: list[DataFrame] = field(default_factory=list)

@@ -80,7 +80,8 @@ def finished(frame: Frame, state: State, values: dict[str, str]) -> Column:
             holds = parts[0] == parts[1] if function in ("bool_and", "every") else parts[0] > 0
             return F.when(parts[1] > 0, holds)
         case _:
-            return _moment(measure, parts, scale_of(state.argument))
+            is_legacy = frame.data.sparkSession.conf.get("spark.sql.legacy.statisticalAggregate", "false") == "true"
+            return _moment(measure, parts, scale_of(state.argument), of_one=float("nan") if is_legacy else None)
 
 
 def _summand(function: str, arg: Column, type_name: str) -> Column:
@@ -115,8 +116,11 @@ def _average(frame: Frame, measure: Measure, total: str, count: str) -> Column:
     return column_of(frame, division(scope.physical(total), scope.physical(f"{count}_d"), result, None, True))
 
 
-def _moment(measure: Measure, parts: list[Column], scale: int) -> Column:
-    """(n·Σx² − (Σx)²) / n², or over n·(n − 1) for a sample, in whole numbers until the last division."""
+def _moment(measure: Measure, parts: list[Column], scale: int, of_one: float | None) -> Column:
+    """(n·Σx² − (Σx)²) / n², or over n·(n − 1) for a sample, in whole numbers until the last division.
+
+    `of_one` is what a sample of one value gives, which is one of Spark's settings.
+    """
     total, squares, count = parts
     whole = F.try_subtract(
         F.try_multiply(squares, count.cast("decimal(19,0)")),
@@ -127,7 +131,7 @@ def _moment(measure: Measure, parts: list[Column], scale: int) -> Column:
     unit = 10.0 ** (2 * scale)
     variance = whole.cast("double") / divisor.cast("double") / F.lit(unit)
     value = F.sqrt(variance) if measure.function.startswith("st") else variance
-    return F.when(count > (0 if is_population else 1), value)
+    return F.when(count > (0 if is_population else 1), value).when(count == 1, F.lit(of_one).cast("double"))
 
 
 def must_recompute(state: State, values: dict[str, str]) -> Column | None:

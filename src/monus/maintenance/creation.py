@@ -28,7 +28,7 @@ from monus.errors import (
 )
 from monus.frontend.definition import Definition
 from monus.maintenance.fault_points import FaultPoint, fault_point
-from monus.maintenance.layout import pending_path, view_path
+from monus.maintenance.layout import OWN_TABLE, pending_path, view_path
 from monus.maintenance.lease import held_lease
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.names import Names
@@ -240,7 +240,7 @@ class Creation:
                 schema,
                 partition_by=new.partitioned_by,
                 cluster_by=new.cluster_by,
-                properties={VECTORS: self._spark.conf.get(VECTORS_DEFAULT, "true") or "true"},
+                properties=OWN_TABLE | {VECTORS: self._spark.conf.get(VECTORS_DEFAULT, "true") or "true"},
                 comment=new.comment,
             )
         except Exception as error:

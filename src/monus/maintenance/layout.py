@@ -7,6 +7,9 @@ from urllib.parse import quote
 WEIGHT = "__w"
 BATCH = "__batch"
 
+# The tables that only Monus writes. A checkpoint costs more than ten small commits, and their logs are short to read.
+OWN_TABLE = {"delta.checkpointInterval": "100"}
+
 
 def folder_of(name: str) -> str:
     """A folder name for any identifier; plain names stay as they are."""

@@ -46,7 +46,7 @@ from monus.maintenance.fold import (
     signed,
     stored_and_pending,
 )
-from monus.maintenance.layout import BATCH, WEIGHT, pending_path
+from monus.maintenance.layout import BATCH, OWN_TABLE, WEIGHT, pending_path
 from monus.maintenance.lease import held_lease
 from monus.maintenance.planner import ChangeFact, Facts, RefreshPlan, plan_refresh
 from monus.maintenance.plans import Plans
@@ -65,10 +65,10 @@ from monus.maintenance.sources import (
 )
 from monus.maintenance.vectors import from_json, numbers, to_json
 from monus.maintenance.view_plan import ViewPlan
-from monus.store.apply import append, overwrite
+from monus.store.apply import overwrite
 from monus.store.delta_table import DeltaTable
 from monus.store.log import commits
-from monus.store.replace_rows import can_retract
+from monus.store.replace_rows import add, can_retract
 
 logger = logging.getLogger(__name__)
 
@@ -339,7 +339,7 @@ class Maintainer:
             )
             operation.commits += 1
             if way == "none":
-                return append(target.table, whole.data.where("false").drop(WEIGHT), number, metadata)
+                return add(target.table, target.snapshot, None, number, metadata)
             return fold(way, target, whole, materializer, number, metadata)
 
         def describe(number: int) -> RefreshRecord:
@@ -564,9 +564,9 @@ class Maintainer:
         if not table.exists():
             fields = [StructField(f.name, f.dataType, True) for f in data.schema.fields if f.name != WEIGHT]
             fields += [StructField(WEIGHT, LongType()), StructField(BATCH, LongType())]
-            table.create(StructType(fields), partition_by=[BATCH])
+            table.create(StructType(fields), partition_by=[BATCH], properties=OWN_TABLE)
         rows = data.select(*(F.col(_quoted(c)) for c in data.columns), F.lit(number).cast("bigint").alias(BATCH))
-        version = append(table, rows)
+        version = add(table, table.snapshot(), rows)
         fault_point(FaultPoint.BATCH_APPENDED)
         return version
 

@@ -41,13 +41,22 @@ def read_with_positions(table: DeltaTable, snapshot: Snapshot) -> DataFrame:
     return rows.select("*", *place)
 
 
-def add(table: DeltaTable, snapshot: Snapshot, rows: DataFrame, number: TxnNumber, metadata: str) -> int | None:
-    """Put in `rows`, which have the table's columns; None, with nothing done, if the number was used."""
+def add(
+    table: DeltaTable,
+    snapshot: Snapshot,
+    rows: DataFrame | None,
+    number: TxnNumber | None = None,
+    metadata: str | None = None,
+) -> int | None:
+    """Put in `rows`, which have the table's columns; None, with nothing done, if the number was used.
+
+    Without rows the commit only uses the number up.
+    """
     with numbered_commit(table, table.spark, metadata=metadata) as outcome:
         txn = _begin(table, snapshot, number)
         if txn is None:
             return None
-        outcome.version = _commit(table, txn, number, items(txn.writeFiles(rows._jdf)))
+        outcome.version = _commit(table, txn, number, () if rows is None else items(txn.writeFiles(rows._jdf)))
     return outcome.version
 
 
@@ -127,9 +136,11 @@ def _without_rows(touched: Any) -> list[Any]:
     return [pair._1(), pair._2()]
 
 
-def _begin(table: DeltaTable, snapshot: Snapshot, number: TxnNumber) -> Any | None:
+def _begin(table: DeltaTable, snapshot: Snapshot, number: TxnNumber | None) -> Any | None:
     """A transaction over the snapshot; None if the number was used before."""
     txn = table.delta_log().startTransaction(none(table.spark), some(table.spark, snapshot.jvm))
+    if number is None:
+        return txn
     checksum = snapshot.jvm.checksumOpt()
     used = checksum.get().setTransactions() if checksum.isDefined() else checksum
     if used.isDefined():
@@ -140,14 +151,16 @@ def _begin(table: DeltaTable, snapshot: Snapshot, number: TxnNumber) -> Any | No
     return txn if last < number.version else None
 
 
-def _commit(table: DeltaTable, txn: Any, number: TxnNumber, actions: Iterable[Any]) -> int:
-    used = java(table.spark).org.apache.spark.sql.delta.actions.SetTransaction(
-        number.app_id, number.version, some(table.spark, int(time.time() * 1000))
-    )
+def _commit(table: DeltaTable, txn: Any, number: TxnNumber | None, actions: Iterable[Any]) -> int:
+    if number is not None:
+        used = java(table.spark).org.apache.spark.sql.delta.actions.SetTransaction(
+            number.app_id, number.version, some(table.spark, int(time.time() * 1000))
+        )
+        actions = [used, *actions]
     # For an UPDATE Delta derives the checksum of the new version from that of the old one; for a manual update it
     # would replay the log.
     operation = getattr(java(table.spark), "org.apache.spark.sql.delta.DeltaOperations$Update")(none(table.spark))
-    return int(txn.commit(seq(table.spark, [used, *actions]), operation))
+    return int(txn.commit(seq(table.spark, actions), operation))
 
 
 def _object(table: DeltaTable, name: str) -> Any:
