@@ -156,11 +156,10 @@ def differences(rows: list[Any]) -> dict[str, dict[str, Counter[str]]]:
     wrong: dict[str, dict[str, Counter[str]]] = {}
     for tag, parts in bags.items():
         expected = _minus(parts.get("new", Counter()), parts.get("old", Counter()))
-        for which in ("signed", *sorted(parts.keys() - {"old", "new", "signed"})):
-            if which == "signed" or which in parts:
-                error = _minus(parts.get(which, Counter()), expected)
-                if error:
-                    wrong.setdefault(tag, {})[which] = error
+        for which in {"signed", *parts} - {"old", "new"}:
+            error = _minus(parts.get(which, Counter()), expected)
+            if error:
+                wrong.setdefault(tag, {})[which] = error
     return wrong
 
 

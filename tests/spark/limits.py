@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-NEVER = 10**15
 # Each limit, and what it is set to so that the other way is taken by tables of a few rows.
 LIMITS: dict[str, float] = {
     "monus.maintenance.fold.RETRACT_BYTES": 0,

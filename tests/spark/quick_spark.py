@@ -21,7 +21,7 @@ SETTINGS = {
 
 def quick_session(folder: Path, app_name: str = "monus-tests") -> SparkSession:
     log4j = (Path(monus.store.__file__).parent / "log4j2.properties").as_uri()
-    options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log4j}"
+    options = f"-XX:+UseParallelGC -Dlog4j2.configurationFile={log4j}"
     words = [f"--conf {name}={value}" for name, value in SETTINGS.items()]
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(words)} --driver-java-options '{options}' pyspark-shell"

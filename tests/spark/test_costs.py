@@ -14,7 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import monus
+from tests.spark.limits import LIMITS, MERGE, low_limits
 
+MERGE_LIMITS = tuple(name for name in LIMITS if name.endswith(MERGE))
 AGGREGATE = "SELECT k, count(*) AS n, sum(x) AS total, max(x) AS top FROM costs GROUP BY k"
 BAG = "SELECT k, x + 1 AS y FROM costs WHERE x IS NOT NULL"
 Counter = Callable[[], AbstractContextManager[Any]]
@@ -96,16 +98,21 @@ def test_jobs_and_commits(warehouse: monus.Warehouse, name: str, statement: str,
     assert done.spark_jobs <= jobs
 
 
-def test_merge_is_taken_for_large_views(warehouse: monus.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("monus.maintenance.fold.REWRITE_BYTES", 0)
-    monkeypatch.setattr("monus.maintenance.fold.REWRITE_FRACTION", 1e9)
+@pytest.mark.parametrize(("way", "most_jobs"), [("deletion vectors", 7), ("MERGE", 21)])
+def test_merge_is_taken_for_large_views(warehouse: monus.Warehouse, way: str, most_jobs: int) -> None:
+    """MERGE only where the files of the table are many, or it takes no deletion vectors."""
+    more_files = ("monus.store.listing.MOST_FILES",) if way == "MERGE" else ()
     warehouse.refresh()
     warehouse.sql("UPDATE costs SET x = x + 1 WHERE k = 3")
+    warehouse.sql("INSERT INTO costs SELECT k, x, note FROM costs WHERE k = 5")
     warehouse.sql("DELETE FROM costs WHERE k = 4")
-    for name in ("by_key", "rows"):
-        done = refreshed(warehouse, name)
-        assert (done.strategy, done.commits) == ("merge", 1)
-        assert done.spark_jobs <= 16
+    with low_limits(*MERGE_LIMITS, *more_files):
+        for name in ("by_key", "rows"):
+            done = refreshed(warehouse, name)
+            assert (done.strategy, done.commits) == ("merge", 1)
+            assert done.spark_jobs <= most_jobs
+            head = warehouse.spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").first()
+            assert head is not None and (head["operation"] == "MERGE") == (way == "MERGE")
 
 
 def test_propagate_is_one_append(warehouse: monus.Warehouse) -> None:
