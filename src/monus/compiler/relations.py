@@ -42,7 +42,7 @@ from monus.algebra.relations import (
     schema_of,
 )
 from monus.algebra.scalars import Ref, Scalar, Schema
-from monus.compiler.frames import Frame, all_of, empty_frame, fresh, renew
+from monus.compiler.frames import Frame, all_of, empty_frame, fresh, renamed, renew
 from monus.compiler.materialize import Materializer
 from monus.compiler.measures import measure_column
 from monus.compiler.multiplicity import combine, expanded, recount
@@ -132,8 +132,9 @@ class Compiler:
             names = [output.scalar.name for output in outputs if isinstance(output.scalar, Ref)]
             if len(set(names)) == len(names):
                 columns = {o.name: frame.columns[n] for o, n in zip(outputs, names, strict=True)}
-                kept = [F.col(c) for c in columns.values()] + ([] if frame.weight is None else [F.col(frame.weight)])
-                return replace(frame, data=frame.data.select(*kept), columns=columns, schema=schema)
+                kept = [*columns.values(), *([] if frame.weight is None else [frame.weight])]
+                data = renamed(frame.data, [(column, column) for column in kept])
+                return replace(frame, data=data, columns=columns, schema=schema)
         scope = Scope(frame)
         columns = {output.name: fresh() for output in outputs}
         selected = [scope.column(o.scalar).alias(columns[o.name]) for o in outputs]
@@ -152,8 +153,8 @@ class Compiler:
         weight = fresh("w") if signed else None
         parts = []
         for frame in (left, right):
-            row = [c.alias(n) for c, n in zip(frame.all_columns(), columns.values(), strict=True)]
-            parts.append(frame.data.select(*row, *([frame.weight_column().alias(weight)] if weight else [])))
+            row: list[tuple[str | None, str]] = list(zip(frame.columns.values(), columns.values(), strict=True))
+            parts.append(renamed(frame.data, [*row, (frame.weight, weight)] if weight else row))
         total = max(left.total, right.total)
         fraction = (left.rows + right.rows) / total if total else 0.0
         return Frame(parts[0].union(parts[1]), columns, left.schema, weight, total, fraction)
@@ -244,15 +245,11 @@ class Compiler:
 
 def _leaf(data: DataFrame, schema: Schema, weight: str | None, rows: float) -> Frame:
     columns = {column.name: fresh() for column in schema}
-    selected = [data[_quoted(column.name)].alias(columns[column.name]) for column in schema]
+    pairs = list(columns.items())
     if weight is None:
-        return Frame(data.select(*selected), columns, schema, None, rows)
+        return Frame(renamed(data, pairs), columns, schema, None, rows)
     name = fresh("w")
-    return Frame(data.select(*selected, F.col(weight).alias(name)), columns, schema, name, rows)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return Frame(renamed(data, [*pairs, (weight, name)]), columns, schema, name, rows)
 
 
 def _pruned(left: Frame, right: Frame, pairs: list[tuple[str, str]]) -> tuple[Frame, Frame]:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from monus.algebra.relations import Relation, is_empty
-from monus.compiler.frames import Frame, exported, fresh
+from monus.compiler.frames import Frame, exported, fresh, renamed
 from monus.compiler.groups import NEW, OLD, GroupCompiler
 from monus.compiler.materialize import Materializer
 from monus.compiler.multiplicity import consolidated, expanded
@@ -100,10 +100,8 @@ class Deriver:
             data = source.read_change(self.spark, change)
             columns = {column.name: fresh() for column in schema}
             weight = fresh("w")
-            selected = [F.col(_quoted(c.name)).alias(columns[c.name]) for c in schema]
-            frame = Frame(
-                data.select(*selected, F.col(WEIGHT).alias(weight)), columns, schema, weight, change.rows, 1.0
-            )
+            rows_of = renamed(data, [*columns.items(), (WEIGHT, weight)])
+            frame = Frame(rows_of, columns, schema, weight, change.rows, 1.0)
             if not change.insert_only:
                 frame = consolidated(frame)
             frame, rows = self.materializer.hold(frame, f"the change of {name}")

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from monus.algebra.scalars import Column as AlgebraColumn
-from monus.compiler.frames import Frame, all_of, exported
+from monus.compiler.frames import Frame, all_of, exported, renamed
 from monus.compiler.identity import identity_key
 from monus.compiler.materialize import Materializer
 from monus.compiler.multiplicity import consolidated, expanded
@@ -184,9 +184,9 @@ def consolidated_change(data: DataFrame, columns: Sequence[AlgebraColumn], mater
 def _frame(data: DataFrame, columns: tuple[AlgebraColumn, ...], names: dict[str, str]) -> Frame:
     """The frame of a signed DataFrame, under names that need no quoting."""
     plain = {c.name: f"v{i}" for i, c in enumerate(columns)}
-    selected = [F.col(_quoted(names[c.name])).alias(plain[c.name]) for c in columns]
+    pairs = [(names[c.name], plain[c.name]) for c in columns]
     rows = max(1.0, planned_bytes(data) / BYTES_PER_ROW)
-    return Frame(data.select(*selected, F.col(WEIGHT).alias("v_w")), plain, columns, "v_w", rows, 1.0)
+    return Frame(renamed(data, [*pairs, (WEIGHT, "v_w")]), plain, columns, "v_w", rows, 1.0)
 
 
 def planned_bytes(data: DataFrame) -> float:
