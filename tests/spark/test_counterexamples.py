@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import monus
+from tests.spark.limits import LIMITS, MERGE, low_limits
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +82,38 @@ def test_a_row_that_moves_between_groups_affects_both(warehouse: monus.Warehouse
         ["INSERT INTO left_ VALUES (1, 5), (1, 6), (2, 9), (NULL, 3)"],
         ["UPDATE left_ SET k = NULL WHERE x = 9", "UPDATE left_ SET k = 2 WHERE x = 6"],
     )
+
+
+def test_the_variance_of_one_value_is_what_the_setting_says(warehouse: monus.Warehouse) -> None:
+    """NULL, or NaN where the view was made under the legacy setting: also when a group shrinks to one value."""
+    setting = "spark.sql.legacy.statisticalAggregate"
+    for value in ("true", "false"):
+        warehouse.spark.conf.set(setting, value)
+        try:
+            maintained(
+                warehouse,
+                "SELECT k, var_samp(x) AS v, stddev(x) AS s, var_pop(x) AS p FROM left_ GROUP BY k",
+                ["INSERT INTO left_ VALUES (1, 5), (1, 6), (2, 1), (3, NULL)"],
+                ["DELETE FROM left_ WHERE x = 5", "INSERT INTO left_ VALUES (4, 1), (3, NULL)"],
+            )
+        finally:
+            warehouse.spark.conf.unset(setting)
+
+
+def test_a_large_bag_loses_as_many_copies_as_leave(warehouse: monus.Warehouse) -> None:
+    """By deletion vectors: of five copies two leave, and rows that differ only in NULL or −0.0 stay."""
+    query = "SELECT k, CAST(x AS DOUBLE) * IF(k < 0, -0.0D, 1.0D) AS z FROM left_"
+    rows = ", ".join(["(1, 7)"] * 5 + ["(-1, 0)", "(0, 0)", "(NULL, 0)", "(1, NULL)", "(2, 2)"])
+    with low_limits(*(name for name in LIMITS if name.endswith(MERGE))):
+        for leaving in ("SELECT 1 AS k, 7 AS x UNION ALL SELECT -1, 0", "SELECT 0 AS k, 0 AS x UNION ALL SELECT 2, 2"):
+            done = maintained(
+                warehouse,
+                query,
+                [f"INSERT INTO left_ VALUES {rows}"],
+                [
+                    f"MERGE INTO left_ USING ({leaving}) gone ON left_.k = gone.k AND left_.x = gone.x "
+                    "WHEN MATCHED THEN DELETE",
+                    "INSERT INTO left_ VALUES (1, 7), (1, 7), (1, 7)",
+                ],
+            )
+            assert done.strategy == "merge"
