@@ -8,10 +8,8 @@ both in one commit; without a pending change it is refresh_BL.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,13 +25,12 @@ from monus.compiler.relations import Leaf
 from monus.errors import (
     LeaseLost,
     MonusError,
-    RefreshCancelled,
     RefreshFailed,
     SourceHistoryLost,
     SourceRecreated,
     ViewUnusable,
 )
-from monus.frontend.definition import Definition, spark_message
+from monus.frontend.definition import spark_message
 from monus.maintenance.commit_metadata import commit_metadata
 from monus.maintenance.derive import Deriver, ViewChange
 from monus.maintenance.fault_points import FaultPoint, fault_point
@@ -48,10 +45,11 @@ from monus.maintenance.fold import (
 )
 from monus.maintenance.layout import BATCH, OWN_TABLE, WEIGHT, pending_path
 from monus.maintenance.lease import held_lease
+from monus.maintenance.operation import Board, Operation, Running
 from monus.maintenance.planner import ChangeFact, Facts, RefreshPlan, plan_refresh
 from monus.maintenance.plans import Plans
 from monus.maintenance.protocol import Outcome, commit, prepare
-from monus.maintenance.sessions import Jobs, SessionPool, job_group
+from monus.maintenance.sessions import Jobs, SessionPool
 from monus.maintenance.sources import (
     BYTES_PER_ROW,
     NO_CHANGE,
@@ -75,55 +73,13 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 3
 
 
-@dataclass(slots=True)
-class Operation:
-    """One operation on one view while it runs."""
-
-    name: str
-    record: ViewRecord
-    started: float = field(default_factory=time.perf_counter)
-    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    commits: int = 0
-    rows_read: dict[str, int] = field(default_factory=dict)
-
-    def describe(
-        self,
-        strategy: Strategy,
-        code: str,
-        reason: str,
-        vectors: tuple[Mapping[str, int], Mapping[str, int]],
-        change: tuple[int, int] = (0, 0),
-        jobs: int = 0,
-        error: str | None = None,
-    ) -> RefreshRecord:
-        return RefreshRecord(
-            view=self.record.name,
-            operation=self.name,
-            strategy=strategy,
-            incremental=strategy != "full",
-            code=code,
-            reason=reason,
-            rows_inserted=change[0],
-            rows_deleted=change[1],
-            seconds=time.perf_counter() - self.started,
-            spark_jobs=jobs,
-            commits=self.commits,
-            rows_read=dict(self.rows_read),
-            from_versions=vectors[0],
-            to_versions=vectors[1],
-            started_at=self.started_at,
-            error=error,
-        )
-
-
 class Maintainer:
     def __init__(self, spark: SparkSession, catalog: Catalog, plans: Plans) -> None:
         self.spark = spark
         self.catalog = catalog
         self.plans = plans
         self.sessions = SessionPool(spark)
-        self._running: dict[str, Jobs] = {}
-        self._cancelled: set[str] = set()
+        self._board = Board()
 
     # -- operations
 
@@ -160,12 +116,7 @@ class Maintainer:
 
     def cancel(self, name: str) -> bool:
         """Stop the operation that runs on the view in this process; its old state stays."""
-        jobs = self._running.get(name.lower())
-        if jobs is None:
-            return False
-        self._cancelled.add(jobs.group)
-        jobs.cancel()
-        return True
+        return self._board.cancel(name)
 
     def sources(self, record: ViewRecord, pinned: Mapping[str, Source] | None = None) -> dict[str, Source]:
         """The sources at their present states, or at those that were pinned before."""
@@ -543,8 +494,8 @@ class Maintainer:
         self.catalog.record_refresh(record)
         return record
 
-    def _running_jobs(self, operation: Operation) -> _Running:
-        return _Running(self, operation)
+    def _running_jobs(self, operation: Operation) -> Running:
+        return Running(self._board, self.sessions, operation)
 
     def _target(self, record: ViewRecord, plan: ViewPlan, session: SparkSession) -> Target:
         snapshot = published(session, record)
@@ -569,34 +520,6 @@ class Maintainer:
         version = add(table, table.snapshot(), rows)
         fault_point(FaultPoint.BATCH_APPENDED)
         return version
-
-
-class _Running:
-    """A session and a job group for as long as an operation runs; a cancelled one says so."""
-
-    def __init__(self, maintainer: Maintainer, operation: Operation) -> None:
-        self._maintainer = maintainer
-        self._operation = operation
-
-    def __enter__(self) -> tuple[SparkSession, Jobs]:
-        record = self._operation.record
-        definition = Definition.from_json(record.definition)
-        self._session = self._maintainer.sessions.session(definition.settings)
-        session = self._session.__enter__()
-        self._group = job_group(session, f"{self._operation.name} {record.name}")
-        self._jobs = self._group.__enter__()
-        self._maintainer._running[record.name.lower()] = self._jobs
-        return session, self._jobs
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        name = self._operation.record.name
-        self._maintainer._running.pop(name.lower(), None)
-        self._group.__exit__(None, None, None)
-        self._session.__exit__(None, None, None)
-        if error is not None and self._jobs.group in self._maintainer._cancelled:
-            raise RefreshCancelled(
-                f"The {self._operation.name} of '{name}' was cancelled.", "The view is as it was before.", view=name
-            ) from error
 
 
 def unusable(record: ViewRecord) -> ViewUnusable:

@@ -16,7 +16,7 @@ from typing import Any
 
 from monus.errors import SourceHistoryLost
 from monus.store.jvm import items, java, seq
-from monus.store.log import HasLog, commit_lines
+from monus.store.log import HasLog, action_lines, commit_text
 
 MOST_FILES = 200  # more are left to Delta, which also skips files by their statistics
 _MOST_COMMITS = 20
@@ -79,8 +79,8 @@ def _from_known(table: HasLog, known: Listing | None, table_id: str, version: in
     try:
         for number in range(known.version + 1, version + 1):
             added: dict[FileKey, Any] = {}
-            for line in commit_lines(table, number):
-                kind = next(iter(json.loads(line)), "") if line.strip() else ""
+            for line in action_lines(commit_text(table, number)):
+                kind = next(iter(json.loads(line)), "")
                 if kind == "add":
                     action = actions.fromJson(line)
                     added[_key(action)] = action

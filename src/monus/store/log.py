@@ -8,7 +8,7 @@ The files are read through Delta's own log store, which works on every file syst
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,10 +82,10 @@ def commits(table: HasLog, after: int, upto: int) -> list[Commit]:
     """The commits after version `after`, up to and including `upto`."""
     if after >= upto:
         return []
-    return [parse_commit(version, commit_lines(table, version)) for version in range(after + 1, upto + 1)]
+    return [parse_commit(version, commit_text(table, version)) for version in range(after + 1, upto + 1)]
 
 
-def commit_lines(table: HasLog, version: int) -> list[str]:
+def commit_text(table: HasLog, version: int) -> str:
     """The actions of a commit, each a line of JSON; SourceHistoryLost if its file is gone."""
     log = table.delta_log()
     names = java(table.spark).org.apache.spark.sql.delta.util.FileNames
@@ -101,18 +101,22 @@ def commit_lines(table: HasLog, version: int) -> list[str]:
                 version=version,
             ) from error
         raise
-    return text.split("\n")  # not splitlines(): a JSON text may hold other line separators
+    return text
 
 
-def parse_commit(version: int, lines: Iterable[str]) -> Commit:
-    """A commit from the lines of its JSON file."""
+def action_lines(text: str) -> list[str]:
+    """The actions of a commit one by one."""
+    # Not splitlines(): a JSON text may hold other line separators.
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def parse_commit(version: int, text: str) -> Commit:
+    """A commit from its JSON file."""
     info: dict[str, Any] = {}
     txns: dict[str, int] = {}
     files: dict[str, list[FileAction]] = {"add": [], "remove": [], "cdc": []}
     metadata: Metadata | None = None
-    for line in lines:
-        if not line.strip():
-            continue
+    for line in action_lines(text):
         for kind, body in json.loads(line).items():
             if kind in files:
                 files[kind].append(_file_action(body))

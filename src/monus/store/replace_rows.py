@@ -27,11 +27,13 @@ _COMMANDS = "org.apache.spark.sql.delta.commands"
 
 
 def can_retract(table: DeltaTable, snapshot: Snapshot) -> bool:
-    """Whether the table takes deletion vectors, and its files are known without a job."""
+    """Whether the table takes deletion vectors, and its files are known without a job, with their number of rows."""
     vectors = _object(table, f"{_COMMANDS}.DeletionVectorUtils")
     nothing = none(table.spark)
-    is_writable = vectors.deletionVectorsWritable(snapshot.jvm, nothing, nothing)
-    return bool(is_writable) and listed_files(table, snapshot.jvm) is not None
+    if not vectors.deletionVectorsWritable(snapshot.jvm, nothing, nothing):
+        return False
+    files = listed_files(table, snapshot.jvm)
+    return files is not None and all(file.stats() for file in items(files))
 
 
 def read_with_positions(table: DeltaTable, snapshot: Snapshot) -> DataFrame:
