@@ -219,7 +219,7 @@ def test_an_error_leaves_the_old_state_and_no_intent(shop: Shop, monkeypatch: py
         def fail(*_: object) -> None:
             raise ZeroDivisionError("on purpose")
 
-        patched.setattr(maintainer, "append", fail)
+        patched.setattr(maintainer, "add", fail)
         patched.setattr(maintainer, "fold", fail)
         with pytest.raises(Exception, match="on purpose"):
             shop.warehouse.view(BAG).refresh()
