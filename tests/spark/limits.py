@@ -12,6 +12,7 @@ LIMITS: dict[str, float] = {
     "monus.maintenance.fold.RETRACT_BYTES": 0,
     "monus.maintenance.fold.REWRITE_BYTES": 0,
     "monus.maintenance.fold.REWRITE_FRACTION": 1e9,
+    "monus.maintenance.fold.BROADCAST_BYTES": 0,
     "monus.compiler.groups.SMALL_VIEW_ROWS": 0,
     "monus.compiler.groups.BROADCAST_ROWS": 0,
     "monus.compiler.relations.BROADCAST_ROWS": 0,

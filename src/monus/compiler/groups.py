@@ -110,8 +110,11 @@ class GroupCompiler:
         if not grouped:  # a global sum over no rows is one row: it must not look like a change
             data = data.where(F.col(_d("count")).isNotNull())
         schema = tuple(AlgebraColumn(n, _type(self.shape, n)) for n in keys)
-        # Most changes of a grouped view are in groups that it has.
-        rows = min(frame.rows, max(1_000.0, 2.0 * self.stored.rows))
+        rows = frame.rows
+        if not keys:
+            rows = 1.0
+        elif frame.fraction < 0.5:  # most of the input was there before, and so were most groups
+            rows = min(rows, max(1_000.0, 2.0 * self.stored.rows))
         return replace(frame, data=data, columns=keys, schema=schema, weight=None, total=rows, fraction=1.0)
 
     def _merged(self, sums: Frame) -> DataFrame:

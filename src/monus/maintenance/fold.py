@@ -43,6 +43,7 @@ REWRITE_BYTES = 256 * 1024 * 1024
 REWRITE_FRACTION = 0.25
 RETRACT_BYTES = 4 * 1024 * 1024  # a smaller table is written anew as fast as its rows are found
 ONE_FILE_ROWS = 100_000
+BROADCAST_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,11 @@ def _retract(target: Target, change: ViewChange, number: TxnNumber, metadata: st
         identity = [(c.name, c.type) for c in target.columns]
         match = _match(target, "stored", "gone", identity)
         copies = F.row_number().over(Window.partitionBy(*_identities("gone", identity)).orderBy(FILE, ROW))
-        found = stored.alias("stored").join(F.broadcast(gone.alias("gone")), match)
+        found = stored.alias("stored").join(_sent(gone).alias("gone"), match)
         places = found.select(FILE, ROW, (copies <= -F.col(WEIGHT)).alias("__leaves")).where("__leaves")
     else:
         match = _match(target, "stored", "gone", [(k, "plain") for k in target.keys])
-        places = stored.alias("stored").join(F.broadcast(gone.alias("gone")), match, "left_semi")
+        places = stored.alias("stored").join(_sent(gone).alias("gone"), match, "left_semi")
     inserts = None
     if change.inserted:
         inserts = in_few_files(_copies(target, change.data.where(F.col(WEIGHT) > 0)), change)
@@ -189,6 +190,11 @@ def _frame(data: DataFrame, columns: tuple[AlgebraColumn, ...], names: dict[str,
     return Frame(renamed(data, [*pairs, (WEIGHT, "v_w")]), plain, columns, "v_w", rows, 1.0)
 
 
+def _sent(change: DataFrame) -> DataFrame:
+    """Sent to every task if it is small: Spark sees to the rest itself."""
+    return F.broadcast(change) if planned_bytes(change) <= BROADCAST_BYTES else change
+
+
 def planned_bytes(data: DataFrame) -> float:
     """What Spark expects the DataFrame to hold: an upper bound for scans, unions and local rows."""
     # Py4J gives an int where it knows how to, and else the JVM's object.
@@ -227,14 +233,14 @@ def _without(target: Target, stored: DataFrame, change: DataFrame, on: list[tupl
     if not on:  # a global aggregate has one row, which the change replaces
         return stored.where("false")
     match = _match(target, "stored", "gone", on)
-    return stored.alias("stored").join(F.broadcast(change.alias("gone")), match, "left_anti").select(*_columns(target))
+    return stored.alias("stored").join(_sent(change).alias("gone"), match, "left_anti").select(*_columns(target))
 
 
 def _with(target: Target, stored: DataFrame, change: DataFrame, on: list[tuple[str, str]]) -> DataFrame:
     if not on:
         return stored.select(*_columns(target))
     match = _match(target, "stored", "gone", on)
-    return stored.alias("stored").join(F.broadcast(change.alias("gone")), match, "left_semi").select(*_columns(target))
+    return stored.alias("stored").join(_sent(change).alias("gone"), match, "left_semi").select(*_columns(target))
 
 
 def _columns(target: Target) -> list[Column]:
