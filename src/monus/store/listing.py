@@ -40,18 +40,16 @@ _lock = threading.Lock()
 
 
 def listed_files(table: HasLog, jvm_snapshot: Any) -> Any | None:
-    """A Scala Seq of the snapshot's files; None if there are many, or if it would take a job to know."""
+    """A Scala Seq of the snapshot's files; None if there are many, or their number is not known."""
     key = (str(table.spark.sparkContext.applicationId), table.path)
     with _lock:
         known = _known.get(key)
     table_id, version = str(jvm_snapshot.metadata().id()), int(jvm_snapshot.version())
     if known is None or (known.table_id, known.version) != (table_id, version):
         checksum = jvm_snapshot.checksumOpt()
-        if checksum.isDefined() and int(checksum.get().numFiles()) > MOST_FILES:
-            return None
-        found = _from_known(table, known, table_id, version)
-        if found is None and checksum.isDefined():
-            found = _from_checksum(checksum.get())
+        if not checksum.isDefined() or int(checksum.get().numFiles()) > MOST_FILES:
+            return None  # nobody knows how many files Delta would be asked for
+        found = _from_known(table, known, table_id, version) or _from_checksum(checksum.get())
         if found is None:
             found = _by_key(jvm_snapshot.allFiles().collect())
         known = Listing(table_id, version, found, seq(table.spark, found.values()))
