@@ -117,3 +117,16 @@ def test_a_large_bag_loses_as_many_copies_as_leave(warehouse: monus.Warehouse) -
                 ],
             )
             assert done.strategy == "merge"
+
+
+@pytest.mark.parametrize("more_files", [(), ("monus.store.listing.MOST_FILES",)], ids=["deletion vectors", "MERGE"])
+def test_the_one_row_of_a_global_aggregate_is_merged(warehouse: monus.Warehouse, more_files: tuple[str, ...]) -> None:
+    """There is no key to match it by."""
+    with low_limits(*(name for name in LIMITS if name.endswith(MERGE)), *more_files):
+        done = maintained(
+            warehouse,
+            "SELECT var_samp(x) AS spread, min(x) AS least FROM left_",
+            ["INSERT INTO left_ VALUES (1, 5), (1, 6), (2, NULL)"],
+            ["DELETE FROM left_ WHERE x = 5", "INSERT INTO left_ VALUES (3, 9)"],
+        )
+    assert (done.strategy, done.rows_inserted, done.rows_deleted) == ("merge", 1, 1)

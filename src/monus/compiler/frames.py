@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +17,9 @@ from pyspark.sql import functions as F
 
 from monus.algebra.relations import WEIGHT
 from monus.algebra.scalars import Schema
+from monus.frontend.jvm import frame_of, java_class
+
+Extent = tuple[int, int]
 
 _counter = itertools.count(1)
 _PLAIN = re.compile(r"\w(?:[^`,\n]*\S)?")  # a name that needs no care when many are written in one text
@@ -41,6 +44,8 @@ class Frame:
     total: float = 1.0
     fraction: float = 1.0
     known_empty: bool = False
+    extent: Callable[[str], Extent | None] = lambda physical: None
+    """Least and greatest value of a column of the DataFrame, where that is known."""
 
     @property
     def rows(self) -> float:
@@ -76,13 +81,10 @@ def renamed(data: DataFrame, pairs: Sequence[tuple[str | None, str]]) -> DataFra
     if not all(_PLAIN.fullmatch(new) and (old is None or _PLAIN.fullmatch(old)) for old, new in pairs):
         return data.select(*(_one() if old is None else F.col(_quoted(old)).alias(new) for old, new in pairs))
     text = ",".join(f"{'1L' if old is None else f'`{old}`'} AS `{new}`" for old, new in pairs)
-    return DataFrame(data._jdf.selectExpr(_splitter(data.sparkSession._jvm)(text)), data.sparkSession)
-
-
-@lru_cache(maxsize=4)
-def _splitter(jvm: Any) -> Any:
-    """Spark's own function from a text with commas to a Scala Seq; looking it up takes six calls of the JVM."""
-    return jvm.org.apache.spark.util.Utils.stringToSeq
+    return DataFrame(
+        data._jdf.selectExpr(java_class(data.sparkSession._jvm, "org.apache.spark.util.Utils.stringToSeq")(text)),
+        data.sparkSession,
+    )
 
 
 def _one() -> Column:
@@ -105,15 +107,10 @@ def local_rows(spark: SparkSession, like: DataFrame, rows: Any) -> DataFrame:
     """A DataFrame over rows that the driver holds, in Spark's own form and with the schema of `like`."""
     jvm: Any = spark._jvm
     output = like._jdf.queryExecution().analyzed().output()
-    seq = (
-        jvm.PythonUtils.toSeq([])
-        if isinstance(rows, list)
-        else jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows)
-    )
-    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
-        output, seq, False, jvm.scala.Option.apply(None)
-    )
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    to_seq = "PythonUtils.toSeq" if isinstance(rows, list) else "scala.collection.immutable.ArraySeq.unsafeWrapArray"
+    nothing = java_class(jvm, "scala.Option.empty")()
+    relation = java_class(jvm, "org.apache.spark.sql.catalyst.plans.logical.LocalRelation")
+    return frame_of(spark, relation(output, java_class(jvm, to_seq)(rows), False, nothing))
 
 
 def all_of(conditions: list[Column]) -> Column:

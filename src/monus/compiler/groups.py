@@ -72,8 +72,8 @@ class GroupCompiler:
             if rows == 0:
                 return self._nothing()
         groups = self._merged(sums)
-        lost = groups.where(F.col("__lost"))
-        if not lost.isEmpty():
+        if self.materializer.has_true(groups, "__lost"):
+            lost = groups.where(F.col("__lost"))
             keys = [AlgebraColumn(key.name, _type(self.shape, key.name)) for key in self.shape.aggregate.keys]
             flagged = lost.select(*(F.col(_q(c.name)) for c in keys))
             return self._with_recomputed(groups, flagged, tuple(keys))
@@ -133,18 +133,15 @@ class GroupCompiler:
             for part in state.parts:
                 values.append(merged(part, _old(part.column), F.col(_d(part.column))).alias(_new(part.column)))
         data = grouped.select(*values, *(loss.alias(f"__lost{i}") for i, loss in enumerate(losses)))
-        for state in self.layout.states:
-            found = must_recompute(state, {p.column: _new(p.column) for p in state.parts})
-            if found is not None:
-                data = data.withColumn(f"__lost{len(losses)}", found)
-                losses.append(found)
         any_lost: Column = F.lit(False)
         for i in range(len(losses)):
             any_lost = any_lost | F.coalesce(F.col(f"__lost{i}"), F.lit(False))
-        data = data.withColumn("__lost", any_lost & (F.col("__count") > 0))
-        columns = {name: name for name in data.columns}
-        schema = tuple(AlgebraColumn(field.name, field.dataType.simpleString()) for field in data.schema)
-        frame = Frame(data, columns, schema, None, sums.total, sums.fraction)
+        for state in self.layout.states:
+            found = must_recompute(state, {p.column: _new(p.column) for p in state.parts})
+            if found is not None:
+                any_lost = any_lost | F.coalesce(found, F.lit(False))
+        data = data.select("*", (any_lost & (F.col("__count") > 0)).alias("__lost"))
+        frame = Frame(data, {name: name for name in data.columns}, (), None, sums.total, sums.fraction)
         held, _ = self.materializer.hold(frame, "the merged groups")
         return held.data
 
@@ -169,7 +166,8 @@ class GroupCompiler:
         """The new rows: measures from their sums, and the operators above them."""
         counts = [p for s in self.layout.states for p in s.parts if p.sum == "count"]
         decimals = [F.col(_new(p.column)).cast("decimal(20,0)").alias(f"{_new(p.column)}_d") for p in counts]
-        data = groups.select("*", *decimals)
+        has_average = any(state.measure.function in ("avg", "mean") for state in self.layout.states)
+        data = groups.select("*", *decimals) if has_average else groups
         frame = Frame(data, {name: name for name in data.columns}, ())
         keys = [key.name for key in self.shape.aggregate.keys]
         selected = [F.col(_q(name)) for name in keys]
@@ -182,8 +180,7 @@ class GroupCompiler:
                 if not part.own:
                     selected.append(F.col(_new(part.column)).alias(part.column))
                     columns.append(AlgebraColumn(part.column, part.type))
-        old_type = data.schema[OLD].dataType.simpleString()
-        columns += [AlgebraColumn("__count", "bigint"), AlgebraColumn(OLD, old_type)]
+        columns += [AlgebraColumn("__count", "bigint"), AlgebraColumn(OLD, "struct")]  # nothing looks into it
         finished_groups = data.select(*selected, F.col("__count"), F.col(OLD))
         new = self._compile_over(finished_groups, self.above(Table(GROUPS, tuple(columns))))
         is_there = F.lit(True) if not keys else new.column("__count") > 0

@@ -55,6 +55,22 @@ class Materializer:
         """The number of rows, without a job where the driver holds them."""
         return len(self._driver_rows(data)) if _is_local(data) else data.count()
 
+    def has_true(self, data: DataFrame, name: str) -> bool:
+        flags = data.select(name)
+        if _is_local(flags):
+            return any(row[0] for row in flags.collect())
+        return not flags.where(F.col(name)).isEmpty()
+
+    def present(self, data: DataFrame, *names: str) -> list[int]:
+        """How many rows have a value in each of these columns."""
+        there = data.select(*(F.col(name).isNotNull() for name in names))
+        if _is_local(there):
+            rows = there.collect()
+            return [sum(row[i] for row in rows) for i in range(len(names))]
+        counts = data.agg(*(F.count(F.col(name)) for name in names)).first()
+        assert counts is not None  # a global count has a row
+        return list(counts)
+
     def signed_totals(self, weights: DataFrame) -> tuple[int, int]:
         """How many copies of rows come and how many go, from the weights of a change."""
         if _is_local(weights):

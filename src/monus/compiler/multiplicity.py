@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from monus.compiler.frames import Frame, fresh
+from monus.compiler.frames import Frame, fresh, renamed
 from monus.compiler.identity import identity_key, is_plain
 
 
@@ -36,15 +36,15 @@ def consolidated(frame: Frame) -> Frame:
     plain = all(is_plain(column.type) for column in frame.schema)
     total = F.sum(frame.weight_column()).alias(weight)
     if plain:
-        grouped = frame.data.groupBy(*frame.all_columns()).agg(total)
+        grouped = frame.data.groupBy(*frame.columns.values()).agg(total)
     else:
         keys = [identity_key(frame.column(c.name), c.type).alias(fresh("k")) for c in frame.schema]
         odd = {c.name: fresh() for c in frame.schema}
         firsts = [F.first(frame.column(c.name)).alias(odd[c.name]) for c in frame.schema]
         grouped = frame.data.groupBy(*keys).agg(total, *firsts)
         frame = replace(frame, columns=odd)
-    data = grouped.where(F.col(weight) != 0).select(*frame.all_columns(), F.col(weight))
-    return replace(frame, data=data, weight=weight)
+    kept = [(name, name) for name in (*frame.columns.values(), weight)]
+    return replace(frame, data=renamed(grouped.where(f"{weight} != 0"), kept), weight=weight)
 
 
 def expanded(frame: Frame) -> Frame:

@@ -15,11 +15,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from monus.algebra.scalars import Compare, Ref, Scalar, conjuncts
-from monus.compiler.frames import Frame
+from monus.compiler.frames import Extent, Frame
 
 SCAN_ROWS = 1_000_000  # below this a scan costs less than asking for the range
 SET_SIZE = 16
 DRIVER_ROWS = 2_000  # so few keys are looked at in Python
+MOST_OF_IT = 0.5
 PRUNABLE = ("tinyint", "smallint", "int", "bigint", "date", "string")
 
 
@@ -50,10 +51,17 @@ def prune_by(large: Frame, small: Frame, pairs: list[tuple[str, str]], null_safe
             inside: Column = F.lit(False)
         elif len(found.some) <= SET_SIZE:
             inside = reduce(lambda a, b: a | b, [column == literal(v) for v in found.some])
+        elif _spans(found, large.extent(large.columns[name])):
+            continue
         else:
             inside = (column >= literal(found.least)) & (column <= literal(found.greatest))
         parts.append(inside | column.isNull() if null_safe and found.has_null else inside)
-    return reduce(lambda a, b: a & b, parts)
+    return reduce(lambda a, b: a & b, parts) if parts else None
+
+
+def _spans(found: _Values, extent: Extent | None) -> bool:
+    """Whether the range leaves out so little that it is not worth the new code that Spark makes for every literal."""
+    return extent is not None and found.greatest - found.least > MOST_OF_IT * (extent[1] - extent[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ along, joins multiply it, and operators that need plain rows expand it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
@@ -42,7 +42,7 @@ from monus.algebra.relations import (
     schema_of,
 )
 from monus.algebra.scalars import Ref, Scalar, Schema
-from monus.compiler.frames import Frame, all_of, empty_frame, fresh, renamed, renew
+from monus.compiler.frames import Extent, Frame, all_of, empty_frame, fresh, renamed, renew
 from monus.compiler.materialize import Materializer
 from monus.compiler.measures import measure_column
 from monus.compiler.multiplicity import combine, expanded, recount
@@ -59,6 +59,8 @@ class Leaf:
 
     data: DataFrame
     rows: float
+    extent: Callable[[str], Extent | None] | None = None
+    """Least and greatest value of a column, where that is known."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,8 @@ class Compiler:
                 return self._rows(schema, rows)
             case Table(name, schema):
                 leaf = self.table(name)
-                return _leaf(leaf.data, schema, None, leaf.rows)
+                frame = _leaf(leaf.data, schema, None, leaf.rows)
+                return frame if leaf.extent is None else replace(frame, extent=_of_columns(leaf.extent, frame.columns))
             case Change(name, schema):
                 return self._change(name, schema)
             case Select(predicate, child):
@@ -250,6 +253,12 @@ def _leaf(data: DataFrame, schema: Schema, weight: str | None, rows: float) -> F
         return Frame(renamed(data, pairs), columns, schema, None, rows)
     name = fresh("w")
     return Frame(renamed(data, [*pairs, (weight, name)]), columns, schema, name, rows)
+
+
+def _of_columns(extent: Callable[[str], Extent | None], columns: Mapping[str, str]) -> Callable[[str], Extent | None]:
+    """Asked by the DataFrame's names, which stay with a column wherever it goes."""
+    names = {physical: name for name, physical in columns.items()}
+    return lambda physical: extent(names[physical]) if physical in names else None
 
 
 def _pruned(left: Frame, right: Frame, pairs: list[tuple[str, str]]) -> tuple[Frame, Frame]:

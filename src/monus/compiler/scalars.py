@@ -11,7 +11,7 @@ from monus.algebra.scalars import And, Compare, IsNull, Literal, Not, Opaque, Or
 from monus.compiler.frames import Frame
 from monus.errors import AlgebraInvalid
 from monus.frontend.expressions import rebind
-from monus.frontend.jvm import output_attributes
+from monus.frontend.jvm import java_class, output_attributes
 
 
 class Scope:
@@ -70,8 +70,8 @@ class Scope:
 
 
 def column_of(frame: Frame, expression: Any) -> Column:
-    jvm: Any = frame.data.sparkSession._jvm
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    column = java_class(frame.data.sparkSession._jvm, "org.apache.spark.sql.classic.ExpressionUtils.column")
+    return Column(column(expression))
 
 
 def _compare(op: str, left: Column, right: Column) -> Column:

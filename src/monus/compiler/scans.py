@@ -16,33 +16,31 @@ def scanned_rows(executed: Any, filled_cache: bool = False) -> Counter[str]:
     What is reused is read once: an exchange, and a cached result unless this plan filled the cache.
     """
     found: Counter[str] = Counter()
-    _walk(executed, found, filled_cache)
+    _count(executed, found, filled_cache)
     return found
 
 
-def _walk(node: Any, found: Counter[str], filled_cache: bool) -> None:
-    kind = class_name(node)
-    if kind == "FileSourceScanExec":
-        path = items(node.relation().location().rootPaths())[0].toString()
-        found[path] += int(node.metrics().apply("numOutputRows").value())
-        return
-    if kind == "ReusedExchangeExec":
-        return
-    if kind == "InMemoryTableScanExec":
-        if filled_cache:
-            _walk(node.relation().cachedPlan(), found, False)
-        return
-    if kind == "AdaptiveSparkPlanExec":
-        _walk(node.executedPlan(), found, filled_cache)
-        return
-    for child in [*items(node.children()), *_stage_plan(node, kind)]:
-        _walk(child, found, filled_cache)
+def _count(plan: Any, found: Counter[str], filled_cache: bool) -> None:
+    # Scans, reused exchanges, cached results, stages and adaptive plans are leaves of a plan; asking for the leaves is
+    # one call of the JVM, walking down to them would be four for every node.
+    for leaf in items(plan.collectLeaves()):
+        kind = class_name(leaf)
+        if kind == "FileSourceScanExec":
+            path = items(leaf.relation().location().rootPaths())[0].toString()
+            found[path] += int(leaf.metrics().apply("numOutputRows").value())
+        elif kind == "InMemoryTableScanExec":
+            if filled_cache:
+                _count(leaf.relation().cachedPlan(), found, False)
+        elif kind == "AdaptiveSparkPlanExec":
+            _count(leaf.executedPlan(), found, filled_cache)
+        elif kind.endswith("QueryStageExec"):
+            stage = _stage_plan(leaf)
+            if stage is not None:
+                _count(stage, found, filled_cache)
 
 
-def _stage_plan(node: Any, kind: str) -> list[Any]:
-    if not kind.endswith("QueryStageExec"):
-        return []
+def _stage_plan(stage: Any) -> Any | None:
     try:
-        return [node.plan()]
+        return stage.plan()
     except Py4JError:
-        return []
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import pyspark.errors.utils as pyspark_errors
@@ -13,6 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 _SWITCH = "_enable_debugging_cache"
 _lock = threading.Lock()
 _without: list[bool | None] = []
+
+
+@lru_cache(maxsize=64)
+def java_class(jvm: Any, name: str) -> Any:
+    """A class by its full name, or a static method of it; found once, because every dot is a call of the JVM."""
+    found = jvm
+    for word in name.split("."):
+        found = getattr(found, word)
+    return found
 
 
 def items(seq: Any) -> list[Any]:
@@ -42,7 +52,7 @@ def class_name(node: Any) -> str:
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
     """The session whose settings count while a text is parsed or a Column becomes an expression, in this thread."""
-    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    sessions = java_class(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
@@ -79,8 +89,8 @@ def analyzed(frame: DataFrame) -> Any:
 
 def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
     """A DataFrame over a logical plan of the JVM."""
-    classic = spark._jvm.org.apache.spark.sql.classic.Dataset  # type: ignore[union-attr]
-    return DataFrame(classic.ofRows(spark._jsparkSession, plan), spark)
+    of_rows = java_class(spark._jvm, "org.apache.spark.sql.classic.Dataset.ofRows")
+    return DataFrame(of_rows(spark._jsparkSession, plan), spark)
 
 
 def output_attributes(frame: DataFrame) -> dict[str, Any]:

@@ -6,8 +6,8 @@ and what is stored is the view at that vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +27,8 @@ from monus.maintenance.sources import Source, SourceChange
 from monus.maintenance.view_plan import ViewPlan
 from monus.rewrite.order_joins import order_joins
 from monus.rewrite.push_restriction import push_restriction
+
+ONE_TASK_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,6 @@ class Deriver:
     plan: ViewPlan
     sources: Mapping[str, Source]
     materializer: Materializer
-    _fed: dict[str, int] = field(default_factory=dict)
 
     def full(self) -> DataFrame:
         """The rows of the view's table, computed from the sources."""
@@ -67,25 +68,27 @@ class Deriver:
         frame = self._compiler({}).compile(self.plan.stored())
         return exported(expanded(frame))
 
-    def change(self, changes: Mapping[str, SourceChange], stored: Leaf) -> ViewChange:
-        """What the changes of the sources do to the view; `stored` is the table that they are to be applied to."""
+    def change(self, changes: Mapping[str, SourceChange], stored: Callable[[], Leaf]) -> ViewChange:
+        """What the changes of the sources do to the view; `stored` is the table that they are to be applied to.
+
+        A bag is not asked for it: its change follows from the sources alone.
+        """
         held = {name: leaf for name, leaf in self._held(changes).items() if leaf.rows > 0}
         if not held:
-            return ViewChange(stored.data.where("false").withColumn(WEIGHT, F.lit(1).cast("bigint")), 0, 0)
+            return ViewChange(stored().data.where("false").withColumn(WEIGHT, F.lit(1).cast("bigint")), 0, 0)
         compiler = self._compiler(held)
         changed = frozenset(held)
         if self.plan.shape is None or self.plan.layout is None:
             assert self.plan.query is not None
             return self._bag(compiler, optimize(differentiate(self.plan.query, changed)))
-        return self._groups(compiler, changed, stored)
+        return self._groups(compiler, changed, stored())
 
     @property
     def rows_read(self) -> dict[str, int]:
         """How many rows of each source were read, those of its change included."""
         scanned = self.materializer.scanned
         return {
-            name: self._fed.get(name, 0)
-            + sum(n for path, n in scanned.items() if same_path(path, source.record.location))
+            name: sum(n for path, n in scanned.items() if same_path(path, source.record.location))
             for name, source in self.sources.items()
         }
 
@@ -98,6 +101,8 @@ class Deriver:
             source = self.sources[name]
             schema = self.plan.columns_of(name)
             data = source.read_change(self.spark, change)
+            if change.rows <= ONE_TASK_ROWS:
+                data = data.coalesce(1)  # in one task it is consolidated without a shuffle
             columns = {column.name: fresh() for column in schema}
             weight = fresh("w")
             rows_of = renamed(data, [*columns.items(), (WEIGHT, weight)])
@@ -105,8 +110,6 @@ class Deriver:
             if not change.insert_only:
                 frame = consolidated(frame)
             frame, rows = self.materializer.hold(frame, f"the change of {name}")
-            if change.kind == "feed":  # Spark counts the rows of file scans, but not those of a feed
-                self._fed[name] = rows
             held[name] = Leaf(exported(frame), float(rows))
         return held
 
@@ -133,8 +136,8 @@ class Deriver:
             found.data.where(F.col(side).isNotNull()).select(f"{side}.*", F.lit(weight).cast("bigint").alias(WEIGHT))
             for side, weight in ((OLD, -1), (NEW, 1))
         )
-        counts = (self.materializer.count(new), self.materializer.count(old))
-        return ViewChange(old.union(new), *counts, found.recomputed)
+        inserted, deleted = self.materializer.present(found.data, NEW, OLD)
+        return ViewChange(old.union(new), inserted, deleted, found.recomputed)
 
     def _counted(self, frame: Frame) -> ViewChange:
         held, _ = self.materializer.hold(frame, "the change of the view") if not frame.known_empty else (frame, 0)
@@ -150,7 +153,7 @@ class Deriver:
             if name not in leaves:
                 source = self.sources[name]
                 data = source.read_listed(self.spark) if held else source.read(self.spark)
-                leaves[name] = Leaf(data, source.rows())
+                leaves[name] = Leaf(data, source.rows(), source.extent)
             return leaves[name]
 
         return Compiler(self.spark, table, lambda name: held[name], self.materializer)

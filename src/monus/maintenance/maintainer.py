@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -87,11 +88,20 @@ class Maintainer:
         self, name: str, full: bool = False, pinned: Mapping[str, Source] | None = None, wait_seconds: float = 60.0
     ) -> RefreshRecord:
         operation = Operation("refresh", self.catalog.view(name))
-        if not full:
-            quick = self._nothing_to_do(operation, pinned)
+        before = operation.record
+        opened: dict[str, Source] = {}
+        if not full and _is_settled(before):
+            opened = self.sources(before, pinned)
+            quick = self._nothing_to_do(operation, opened)
             if quick is not None:
                 return quick
-        return self._guarded(operation, lambda lease: self._refresh(operation, lease, full, pinned), wait_seconds)
+
+        def work(lease: Lease) -> RefreshRecord:
+            # What was opened before the lease is not behind the view, unless another owner has refreshed it meanwhile.
+            is_as_before = operation.record.vector == before.vector and not _has_pending(operation.record)
+            return self._refresh(operation, lease, full, opened if opened and is_as_before else pinned)
+
+        return self._guarded(operation, work, wait_seconds)
 
     def fill(self, name: str, lease: Lease) -> RefreshRecord:
         """The first refresh of a view, by whoever creates it and holds its lease."""
@@ -110,7 +120,7 @@ class Maintainer:
         """What `refresh` would do, without doing it."""
         record = self.catalog.view(name)
         sources = self.sources(record)
-        plan = self.plans.of(record)
+        plan = self.plans.of(record, sources)
         changes, lost = self._changes(record, plan, sources, record.pending_vector)
         return plan_refresh(self._facts(record, plan, sources, changes, lost, full))
 
@@ -137,13 +147,10 @@ class Maintainer:
 
     # -- refresh
 
-    def _nothing_to_do(self, operation: Operation, pinned: Mapping[str, Source] | None) -> RefreshRecord | None:
+    def _nothing_to_do(self, operation: Operation, sources: Mapping[str, Source]) -> RefreshRecord | None:
         """The path that matters most: no source has a new version. No lease, no session, no job."""
         record = operation.record
-        if record.batch == 0 or not record.usable or _has_pending(record):
-            return None
         vector = from_json(record.vector)
-        sources = self.sources(record, pinned)
         if {name: source.state for name, source in sources.items()} != vector:
             return None
         if self.catalog.outstanding_intent(record.name) is not None:
@@ -161,7 +168,7 @@ class Maintainer:
         if not record.usable and not full:
             raise unusable(record)
         sources = self.sources(record, pinned)
-        plan = self.plans.of(record)
+        plan = self.plans.of(record, sources)
         changes, lost = self._changes(record, plan, sources, record.pending_vector)
         decision = plan_refresh(self._facts(record, plan, sources, changes, lost, full))
         if decision.kind in ("none", "vector"):
@@ -234,9 +241,8 @@ class Maintainer:
         try:
             target = self._target(record, plan, session)
             pending = self._pending(record, session)
-            stored = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
             deriver = Deriver(session, plan, sources, materializer)
-            derived = deriver.change(changes, Leaf(stored, _rows(target)))
+            derived = deriver.change(changes, partial(self._stored, target, pending, materializer))
             operation.rows_read.update(deriver.rows_read)
             whole = derived
             if pending is not None:
@@ -362,8 +368,7 @@ class Maintainer:
         self, record: ViewRecord, target: Target, new: DataFrame, session: SparkSession, materializer: Materializer
     ) -> ViewChange:
         """The change that a full refresh makes, so that views over this one can go on incrementally."""
-        pending = self._pending(record, session)
-        old = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
+        old = self._stored(target, self._pending(record, session), materializer).data
         return consolidated_change(signed(new, 1).unionByName(signed(old, -1)), target.columns, materializer)
 
     def _accept_new_sources(self, sources: Mapping[str, Source]) -> None:
@@ -379,7 +384,7 @@ class Maintainer:
         if not record.usable or record.batch == 0:
             raise unusable(record)
         sources = self.sources(record)
-        plan = self.plans.of(record)
+        plan = self.plans.of(record, sources)
         changes, lost = self._changes(record, plan, sources, record.pending_vector)
         before = from_json(record.pending_vector)
         vectors = (numbers(before), numbers({name: s.state for name, s in sources.items()}))
@@ -395,9 +400,8 @@ class Maintainer:
             try:
                 target = self._target(record, plan, session)
                 pending = self._pending(record, session)
-                stored = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
                 deriver = Deriver(session, plan, sources, materializer)
-                change = deriver.change(changes, Leaf(stored, _rows(target)))
+                change = deriver.change(changes, partial(self._stored, target, pending, materializer))
                 operation.rows_read.update(deriver.rows_read)
                 if change.is_empty:
                     found = operation.describe(
@@ -502,6 +506,11 @@ class Maintainer:
         columns = tuple(Column(f.name, f.dataType.simpleString()) for f in snapshot.schema.fields)
         return Target(record.name, DeltaTable(session, record.location), snapshot, columns, plan.keys)
 
+    def _stored(self, target: Target, pending: DataFrame | None, materializer: Materializer) -> Leaf:
+        """The view's table, with what is pending."""
+        rows = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
+        return Leaf(rows, _rows(target))
+
     def _pending(self, record: ViewRecord, session: SparkSession) -> DataFrame | None:
         """The rows of the batches that are propagated and not yet folded."""
         if not _has_pending(record):
@@ -512,12 +521,13 @@ class Maintainer:
     def _append_batch(self, record: ViewRecord, change: ViewChange, number: int, session: SparkSession) -> int | None:
         data = in_few_files(change.data, change)
         table = DeltaTable(session, pending_path(record.location))
-        if not table.exists():
+        snapshot = table.snapshot_if_any()
+        if snapshot is None:
             fields = [StructField(f.name, f.dataType, True) for f in data.schema.fields if f.name != WEIGHT]
             fields += [StructField(WEIGHT, LongType()), StructField(BATCH, LongType())]
-            table.create(StructType(fields), partition_by=[BATCH], properties=OWN_TABLE)
+            snapshot = table.create(StructType(fields), partition_by=[BATCH], properties=OWN_TABLE)
         rows = data.select(*(F.col(_quoted(c)) for c in data.columns), F.lit(number).cast("bigint").alias(BATCH))
-        version = add(table, table.snapshot(), rows)
+        version = add(table, snapshot, rows)
         fault_point(FaultPoint.BATCH_APPENDED)
         return version
 
@@ -536,6 +546,11 @@ def _was_reshaped(target: Target) -> bool:
     """Whether somebody else gave the view's table other columns."""
     now = [(f.name, f.dataType.simpleString()) for f in target.table.snapshot().schema.fields]
     return now != [(c.name, c.type) for c in target.columns]
+
+
+def _is_settled(record: ViewRecord) -> bool:
+    """Whether the view is all that its vector says, so that only the sources can make work."""
+    return record.batch > 0 and record.usable and not _has_pending(record)
 
 
 def _has_pending(record: ViewRecord) -> bool:

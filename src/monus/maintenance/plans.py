@@ -16,7 +16,7 @@ from monus.errors import DefinitionInvalid, SourceSchemaChanged, UnknownColumn
 from monus.frontend.definition import Definition, analyse, open_session, prepare_session
 from monus.frontend.plan import Source as PlanSource
 from monus.frontend.substitution import Found, Parts, reads
-from monus.maintenance.sources import Readable
+from monus.maintenance.sources import Readable, Source
 from monus.maintenance.view_plan import ViewPlan, plan_view
 from monus.store.delta_table import DeltaTable
 
@@ -35,10 +35,13 @@ class Plans:
         self._known: dict[str, tuple[str, ViewPlan]] = {}
         self._lock = threading.Lock()
 
-    def of(self, record: ViewRecord) -> ViewPlan:
-        """The plan of a view; analysed again when the definition or the schema of a source changed."""
+    def of(self, record: ViewRecord, pinned: Mapping[str, Source] | None = None) -> ViewPlan:
+        """The plan of a view; analysed again when the definition or the schema of a source changed.
+
+        `pinned` are the sources where they are open already: each costs a look at its log otherwise.
+        """
         key = key_of(record.name)
-        fingerprint = json.dumps([dict(record.definition), self._schemas(record)], sort_keys=True, default=str)
+        fingerprint = json.dumps([dict(record.definition), self._schemas(record, pinned)], sort_keys=True, default=str)
         with self._lock:
             known = self._known.get(key)
         if known is not None and known[0] == fingerprint:
@@ -94,8 +97,10 @@ class Plans:
 
         return _named(analyse(session, definition, find), tuple(c.name for c in record.columns))
 
-    def _schemas(self, record: ViewRecord) -> list[str]:
+    def _schemas(self, record: ViewRecord, pinned: Mapping[str, Source] | None) -> list[str]:
         """The sources' columns now: another schema may be another plan."""
+        if pinned is not None:
+            return [source.snapshot.schema_json for source in pinned.values()]
         found = [
             self._catalog.view(source.name) if source.kind == "view" else self._catalog.table(source.name)
             for source in self._catalog.sources(record.name)

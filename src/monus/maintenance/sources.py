@@ -75,6 +75,9 @@ class TableSource:
     def read_listed(self, spark: SparkSession) -> DataFrame:
         return self._table(spark).read_listed(self.snapshot)
 
+    def extent(self, column: str) -> tuple[int, int] | None:
+        return self._table().extent(self.snapshot, column)
+
     def read_at(self, spark: SparkSession, state: SourceState) -> DataFrame:
         assert isinstance(state, TableState)
         if state.version == self.snapshot.version:
@@ -151,6 +154,9 @@ class ViewSource:
 
     def read_listed(self, spark: SparkSession) -> DataFrame:
         return DeltaTable(spark, self.record.location).read_listed(self.snapshot).select(*self._visible())
+
+    def extent(self, column: str) -> tuple[int, int] | None:
+        return DeltaTable(self.spark, self.record.location).extent(self.snapshot, column)
 
     def read_at(self, spark: SparkSession, state: SourceState) -> DataFrame:
         assert isinstance(state, ViewState)

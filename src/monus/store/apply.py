@@ -274,7 +274,8 @@ def _assignments(table: DeltaTable, values: Mapping[str, str]) -> Any:
 
 
 def _all_of(matches: Sequence[str], restrict: str | None) -> str:
-    return " AND ".join([f"({restrict})", *matches] if restrict else matches)
+    # Without keys, as for a global aggregate, the one row of the source belongs to the one of the target.
+    return " AND ".join([f"({restrict})", *matches] if restrict else matches) or "true"
 
 
 def _jc(column: Column) -> Any:

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from monus.errors import SourceHistoryLost
 from monus.store.delta_table import DeltaTable, Snapshot
 from monus.store.files import check_files, read_files
+from monus.store.jvm import java_session, none, scala_object, some
 from monus.store.log import Commit, FileAction, Metadata, commits
 from monus.store.schema_change import check_readable, only_adds_columns
 
@@ -71,7 +72,7 @@ def summarize_change(table: DeltaTable, from_version: int, to_snapshot: Snapshot
     schemas = [table.snapshot_at(from_version).metadata, *metadata] if metadata else [to_snapshot.metadata]
     files = _by_files(table, from_version, to_snapshot, history, schemas, metadata)
     ways = [files]
-    if _feed_knows_more(changing) and _feed_is_usable(table, history, changing, schemas, to_snapshot):
+    if _feed_knows_more(changing) and _feed_is_usable(history, changing, schemas, to_snapshot):
         # What came and went within the range (an UPDATE that was restored) is in the feed, but not in the files.
         feed = _by_feed(from_version, to_snapshot, changing, metadata)
         ways = [files, feed] if files.bytes < feed.bytes else [feed, files]
@@ -94,14 +95,7 @@ def read_change(table: DeltaTable, summary: ChangeSummary) -> DataFrame:
             return _empty_change(table, summary.to, columns)
         case "feed":
             assert summary.feed_versions is not None
-            first, last = summary.feed_versions
-            feed = (
-                table.spark.read.format("delta")
-                .option("readChangeFeed", "true")
-                .option("startingVersion", first)
-                .option("endingVersion", last)
-                .load(table.path)
-            )
+            feed = _feed(table, summary.feed_versions, summary.to)
             is_new = F.col("_change_type").isin("insert", "update_postimage")
             return feed.select(*columns, F.when(is_new, 1).otherwise(-1).cast("bigint").alias(WEIGHT))
         case "files":
@@ -111,6 +105,20 @@ def read_change(table: DeltaTable, summary: ChangeSummary) -> DataFrame:
                 for files in _layers(side)
             ]
             return reduce(DataFrame.unionAll, parts)
+
+
+def _feed(table: DeltaTable, versions: tuple[int, int], to: Snapshot) -> DataFrame:
+    """The change data feed as the scans that it consists of.
+
+    The option `readChangeFeed` gives the same rows, but as a relation that reads all columns of all rows into objects
+    and is planned a second time inside of Spark's planning.
+    """
+    nothing = none(table.spark)
+    reader = scala_object(table.spark, "org.apache.spark.sql.delta.commands.cdc.CDCReader")
+    frame = reader.changesToBatchDF(
+        table.delta_log(), *versions, java_session(table.spark), nothing, some(table.spark, to.jvm), False, nothing
+    )
+    return DataFrame(frame, table.spark)
 
 
 def _empty_change(table: DeltaTable, to: Snapshot, columns: Sequence[Column]) -> DataFrame:
@@ -231,7 +239,6 @@ def _feed_is_on(metadata: Metadata) -> bool:
 
 
 def _feed_is_usable(
-    table: DeltaTable,
     history: Sequence[Commit],
     changing: Sequence[Commit],
     schemas: Sequence[Metadata],
@@ -239,15 +246,14 @@ def _feed_is_usable(
 ) -> bool:
     """On at every commit that changed data, and no schema change that the feed's reader refuses or mixes up.
 
-    The reader follows added columns, and refuses renamed and removed ones. Without column mapping it shows the
-    columns of the head, even when the range ends earlier.
+    The reader follows added columns, and refuses renamed and removed ones.
     """
     current = schemas[0]
     for commit in history:
         current = commit.metadata or current
         if changing[0].version <= commit.version <= changing[-1].version and not _feed_is_on(current):
             return False
-    chain = [*schemas, to.metadata, table.snapshot().metadata]
+    chain = [*schemas, to.metadata]
     return all(only_adds_columns(older, newer) for older, newer in pairwise(chain))
 
 

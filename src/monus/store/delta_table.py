@@ -17,8 +17,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from monus.errors import NameExists, SourceHistoryLost, SourceInvalid
 from monus.store.files import check_files
-from monus.store.jvm import is_caused_by, java, java_session, none, seq, some, string_array
-from monus.store.listing import listed_files
+from monus.store.jvm import is_caused_by, java, java_class, java_session, none, seq, some, string_array
+from monus.store.listing import listed_extent, listed_files
 from monus.store.log import Metadata, commits, parse_metadata
 
 # What Delta raises when a version cannot be put together from what is left of the log.
@@ -73,10 +73,17 @@ class DeltaTable:
 
     def delta_log(self) -> Any:
         """Delta's own handle, which Delta keeps in a cache by path."""
-        return java(self.spark).org.apache.spark.sql.delta.DeltaLog.forTable(java_session(self.spark), self.path)
+        return java_class(self.spark, "org.apache.spark.sql.delta.DeltaLog.forTable")(
+            java_session(self.spark), self.path
+        )
 
     def exists(self) -> bool:
         return bool(self._head().version() >= 0)
+
+    def snapshot_if_any(self) -> Snapshot | None:
+        """The head, None if there is no table."""
+        head = self._head()
+        return _snapshot(head) if head.version() >= 0 else None
 
     def create(
         self,
@@ -160,11 +167,15 @@ class DeltaTable:
         if files is None:
             return self.read(snapshot)
         log, session = self.delta_log(), java_session(self.spark)
-        index = java(self.spark).org.apache.spark.sql.delta.files.TahoeBatchFileIndex(
+        index = java_class(self.spark, "org.apache.spark.sql.delta.files.TahoeBatchFileIndex")(
             session, "batch", files, log, log.dataPath(), snapshot.jvm, False
         )
         relation = log.buildHadoopFsRelationWithFileIndex(snapshot.jvm, index, none(self.spark), False)
         return DataFrame(session.baseRelationToDataFrame(relation), self.spark)
+
+    def extent(self, snapshot: Snapshot, column: str) -> tuple[int, int] | None:
+        """Bounds of a column of whole numbers, where the files tell them without a job."""
+        return listed_extent(self, snapshot.jvm, column)
 
     def read_version(self, version: int) -> DataFrame:
         """The rows of an earlier version; SourceHistoryLost if its log or its files are gone."""

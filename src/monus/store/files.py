@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from monus.errors import SourceHistoryLost
-from monus.store.jvm import java, none
+from monus.store.jvm import java_class, none
 from monus.store.log import FileAction, HasLog
 
 # VACUUM removes what was deleted first, so when the oldest are there the others are too. The limit keeps a table
@@ -37,7 +37,7 @@ def check_files(table: HasLog, files: Iterable[FileAction], versions: tuple[int,
     actions = _add_files(table, oldest)
     for index in range(actions.size()):
         action = actions.apply(index)
-        needed = [java(table.spark).org.apache.hadoop.fs.Path(folder, action.toPath())]
+        needed = [java_class(table.spark, "org.apache.hadoop.fs.Path")(folder, action.toPath())]
         vector = action.deletionVector()
         if vector is not None and vector.isOnDisk():
             needed.append(vector.absolutePath(folder))
@@ -67,10 +67,10 @@ def _add_files(table: HasLog, files: Iterable[FileAction]) -> Any:
             for file in files
         ]
     )
-    jvm = java(table.spark)
     # Delta's jar may have been added after the JVM started: only its own class loader knows it.
     loader = table.delta_log().getClass().getClassLoader()
-    array_class = jvm.java.lang.Class.forName("[Lorg.apache.spark.sql.delta.actions.AddFile;", True, loader)
-    return jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(
-        jvm.org.apache.spark.sql.delta.util.JsonUtils.mapper().readValue(text, array_class)
-    )
+    by_name = java_class(table.spark, "java.lang.Class.forName")
+    array_class = by_name("[Lorg.apache.spark.sql.delta.actions.AddFile;", True, loader)
+    mapper = java_class(table.spark, "org.apache.spark.sql.delta.util.JsonUtils.mapper")()
+    wrapped = java_class(table.spark, "scala.collection.immutable.ArraySeq.unsafeWrapArray")
+    return wrapped(mapper.readValue(text, array_class))

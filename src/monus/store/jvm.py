@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,25 +17,52 @@ def java(spark: SparkSession) -> Any:
     return spark._jvm
 
 
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A class by its full name, or a static method of it; found once, because every dot is a call of the JVM."""
+    return _found(java(spark), name)
+
+
+def scala_object(spark: SparkSession, name: str) -> Any:
+    return _scala_object(java(spark), name)
+
+
 def none(spark: SparkSession) -> Any:
-    return java(spark).scala.Option.empty()
+    return _none(java(spark))
 
 
 def some(spark: SparkSession, value: Any) -> Any:
-    return java(spark).scala.Option.apply(value)
+    return java_class(spark, "scala.Option.apply")(value)
 
 
 def seq(spark: SparkSession, values: Iterable[Any]) -> Any:
     """An immutable Scala Seq."""
-    items = java(spark).java.util.ArrayList()
+    items = java_class(spark, "java.util.ArrayList")()
     for value in values:
         items.add(value)
-    return java(spark).PythonUtils.toSeq(items)
+    return java_class(spark, "PythonUtils.toSeq")(items)
 
 
 def items(values: Any) -> list[Any]:
     """A Scala Seq as a list."""
     return [values.apply(index) for index in range(values.size())]
+
+
+@lru_cache(maxsize=256)
+def _found(jvm: Any, name: str) -> Any:
+    found = jvm
+    for word in name.split("."):
+        found = getattr(found, word)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _scala_object(jvm: Any, name: str) -> Any:
+    return getattr(getattr(jvm, f"{name}$"), "MODULE$")
+
+
+@lru_cache(maxsize=4)
+def _none(jvm: Any) -> Any:
+    return jvm.scala.Option.empty()
 
 
 def string_array(spark: SparkSession, values: Iterable[str]) -> Any:

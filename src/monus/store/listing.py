@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from monus.errors import SourceHistoryLost
-from monus.store.jvm import items, java, seq
+from monus.store.jvm import items, scala_object, seq
 from monus.store.log import HasLog, action_lines, commit_text
 
 MOST_FILES = 200  # more are left to Delta, which also skips files by their statistics
@@ -23,9 +23,10 @@ _MOST_COMMITS = 20
 _MOST_TABLES = 256
 
 FileKey = tuple[str, str | None]
+Extent = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Listing:
     """The files of one version: Delta's `AddFile` by path and deletion vector, and all of them as a Scala Seq."""
 
@@ -33,6 +34,8 @@ class Listing:
     version: int
     files: dict[FileKey, Any]
     seq: Any
+    extents: dict[str, Extent] | None = None
+    """Least and greatest value of each column of whole numbers; worked out when first asked for."""
 
 
 _known: OrderedDict[tuple[str, str], Listing] = OrderedDict()
@@ -41,6 +44,21 @@ _lock = threading.Lock()
 
 def listed_files(table: HasLog, jvm_snapshot: Any) -> Any | None:
     """A Scala Seq of the snapshot's files; None if there are many, or their number is not known."""
+    known = _listing(table, jvm_snapshot)
+    return None if known is None else known.seq
+
+
+def listed_extent(table: HasLog, jvm_snapshot: Any, column: str) -> Extent | None:
+    """The bounds of a column of whole numbers by the statistics of all files; None where they do not tell."""
+    known = _listing(table, jvm_snapshot)
+    if known is None:
+        return None
+    if known.extents is None:
+        known.extents = _extents([file.stats() for file in known.files.values()])
+    return known.extents.get(column)
+
+
+def _listing(table: HasLog, jvm_snapshot: Any) -> Listing | None:
     key = (str(table.spark.sparkContext.applicationId), table.path)
     with _lock:
         known = _known.get(key)
@@ -58,7 +76,23 @@ def listed_files(table: HasLog, jvm_snapshot: Any) -> Any | None:
             _known.move_to_end(key)
             while len(_known) > _MOST_TABLES:
                 _known.popitem(last=False)
-    return known.seq if len(known.files) <= MOST_FILES else None
+    return known if len(known.files) <= MOST_FILES else None
+
+
+def _extents(statistics: list[str | None]) -> dict[str, Extent]:
+    """Bounds of the columns that every file with rows has whole numbers for."""
+    found: dict[str, Extent] | None = None
+    for text in statistics:
+        stats = json.loads(text) if text else {}
+        if stats.get("numRecords") == 0:
+            continue
+        least, most = stats.get("minValues", {}), stats.get("maxValues", {})
+        here = {n: (low, most[n]) for n, low in least.items() if type(low) is int and type(most.get(n)) is int}
+        if found is None:
+            found = here
+        else:
+            found = {n: (min(a, here[n][0]), max(b, here[n][1])) for n, (a, b) in found.items() if n in here}
+    return found or {}
 
 
 def _from_checksum(checksum: Any) -> dict[FileKey, Any] | None:
@@ -72,7 +106,7 @@ def _from_known(table: HasLog, known: Listing | None, table_id: str, version: in
     """The list of an earlier version, with what the commits since then took away and added."""
     if known is None or known.table_id != table_id or not 0 < version - known.version <= _MOST_COMMITS:
         return None
-    actions = getattr(getattr(java(table.spark), "org.apache.spark.sql.delta.actions.Action$"), "MODULE$")
+    actions = scala_object(table.spark, "org.apache.spark.sql.delta.actions.Action")
     files = dict(known.files)
     try:
         for number in range(known.version + 1, version + 1):

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from monus.errors import SourceHistoryLost
-from monus.store.jvm import is_caused_by, java
+from monus.store.jvm import is_caused_by, java_class
 
 
 class HasLog(Protocol):
@@ -88,8 +88,7 @@ def commits(table: HasLog, after: int, upto: int) -> list[Commit]:
 def commit_text(table: HasLog, version: int) -> str:
     """The actions of a commit, each a line of JSON; SourceHistoryLost if its file is gone."""
     log = table.delta_log()
-    names = java(table.spark).org.apache.spark.sql.delta.util.FileNames
-    path = names.unsafeDeltaFile(log.logPath(), version)
+    path = java_class(table.spark, "org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile")(log.logPath(), version)
     try:
         text: str = log.store().read(path, log.newDeltaHadoopConf()).mkString("\n")
     except Exception as error:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from monus.store.apply import TxnNumber, numbered_commit, overwrite
 from monus.store.delta_table import DeltaTable, Snapshot
-from monus.store.jvm import items, java, java_session, none, seq, some
+from monus.store.jvm import items, java_class, java_session, none, scala_object, seq, some
 from monus.store.listing import listed_files
 
 FILE, ROW = "__file", "__row"
@@ -28,7 +28,7 @@ _COMMANDS = "org.apache.spark.sql.delta.commands"
 
 def can_retract(table: DeltaTable, snapshot: Snapshot) -> bool:
     """Whether the table takes deletion vectors, and its files are known without a job, with their number of rows."""
-    vectors = _object(table, f"{_COMMANDS}.DeletionVectorUtils")
+    vectors = scala_object(table.spark, f"{_COMMANDS}.DeletionVectorUtils")
     nothing = none(table.spark)
     if not vectors.deletionVectorsWritable(snapshot.jvm, nothing, nothing):
         return False
@@ -78,15 +78,15 @@ def retract(
     files = listed_files(table, snapshot.jvm)
     assert files is not None
     session = java_session(table.spark)
-    bitmaps = _object(table, f"{_COMMANDS}.DeletionVectorBitmapGenerator")
-    helper = _object(table, f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
+    bitmaps = scala_object(table.spark, f"{_COMMANDS}.DeletionVectorBitmapGenerator")
+    helper = scala_object(table.spark, f"{_COMMANDS}.DMLWithDeletionVectorsHelper")
     with numbered_commit(table, table.spark, metadata=metadata) as outcome:
         txn = _begin(table, snapshot, number)
         if txn is None:
             return None
         txn.readWholeTable()
         file, row = (some(table.spark, F.col(name)._jc) for name in (FILE, ROW))
-        always = java(table.spark).org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
+        always = java_class(table.spark, "org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral")()
         has_vectors = any(file.deletionVector() is not None for file in items(files))
         found = bitmaps.buildRowIndexSetsForFilesMatchingCondition(
             session, txn, has_vectors, places._jdf, files, always, file, row
@@ -155,16 +155,11 @@ def _begin(table: DeltaTable, snapshot: Snapshot, number: TxnNumber | None) -> A
 
 def _commit(table: DeltaTable, txn: Any, number: TxnNumber | None, actions: Iterable[Any]) -> int:
     if number is not None:
-        used = java(table.spark).org.apache.spark.sql.delta.actions.SetTransaction(
+        used = java_class(table.spark, "org.apache.spark.sql.delta.actions.SetTransaction")(
             number.app_id, number.version, some(table.spark, int(time.time() * 1000))
         )
         actions = [used, *actions]
     # For an UPDATE Delta derives the checksum of the new version from that of the old one; for a manual update it
     # would replay the log.
-    operation = getattr(java(table.spark), "org.apache.spark.sql.delta.DeltaOperations$Update")(none(table.spark))
+    operation = java_class(table.spark, "org.apache.spark.sql.delta.DeltaOperations$Update")(none(table.spark))
     return int(txn.commit(seq(table.spark, actions), operation))
-
-
-def _object(table: DeltaTable, name: str) -> Any:
-    """A Scala object."""
-    return getattr(getattr(java(table.spark), f"{name}$"), "MODULE$")

@@ -38,6 +38,9 @@ def local_settings(warehouse: Path, environment: Mapping[str, str] = os.environ)
         # The defaults, 50 and 200, are for clusters: here each partition is a task that finds nothing to do.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+        # A refresh of one view uses some fifty generated classes. The default keeps a hundred, so a few views in turn
+        # would have all of theirs compiled anew each time.
+        "spark.sql.codegen.cache.maxEntries": "5000",
         "spark.driver.memory": default_driver_memory(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
