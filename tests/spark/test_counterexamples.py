@@ -130,3 +130,31 @@ def test_the_one_row_of_a_global_aggregate_is_merged(warehouse: monus.Warehouse,
             ["DELETE FROM left_ WHERE x = 5", "INSERT INTO left_ VALUES (3, 9)"],
         )
     assert (done.strategy, done.rows_inserted, done.rows_deleted) == ("merge", 1, 1)
+
+
+def test_a_floating_aggregate_that_others_read_is_not_computed_twice(warehouse: monus.Warehouse) -> None:
+    """The row that is to leave would differ from the one that is there in its last digit."""
+    inner = "SELECT k, var_samp(x) AS spread FROM left_ GROUP BY k"
+    view = warehouse.create_view("counterexample", f"SELECT spread FROM ({inner}) UNION SELECT 0.0D")
+    try:
+        explanation = view.explain()
+        assert [(reason.code, reason.operator) for reason in explanation.reasons] == [("FLOAT_AGGREGATE", "var_samp")]
+        warehouse.sql("INSERT INTO left_ VALUES (1, 7), (1, -1), (1, 0), (1, 1)")
+        done = view.refresh()
+        assert isinstance(done, monus.Refresh)
+        assert (done.strategy, done.code) == ("full", "FLOAT_AGGREGATE")
+        assert view.verify().ok
+    finally:
+        warehouse.drop_view("counterexample")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, var_samp(x) AS spread FROM left_ GROUP BY k",
+        "SELECT DISTINCT mean FROM (SELECT k, avg(x) AS mean FROM left_ GROUP BY k)",
+        "SELECT DISTINCT total FROM (SELECT k, sum(CAST(x AS DECIMAL(10, 2))) AS total FROM left_ GROUP BY k)",
+    ],
+)
+def test_aggregates_whose_digits_are_certain_are_incremental(warehouse: monus.Warehouse, query: str) -> None:
+    maintained(warehouse, query, ["INSERT INTO left_ VALUES (1, 5), (1, 6)"], ["INSERT INTO left_ VALUES (1, 8)"])

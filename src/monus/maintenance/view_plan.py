@@ -13,6 +13,7 @@ from monus.algebra.groups import Grouped, Layout
 from monus.algebra.reasons import Reason
 from monus.algebra.relations import Relation, Table, walk
 from monus.algebra.scalars import Column, Schema
+from monus.analysis.float_order import float_below
 from monus.analysis.shape import grouped
 from monus.delta.group_state import layout, stored_query
 from monus.errors import DefinitionInvalid, UnknownTable
@@ -98,6 +99,9 @@ def plan_view(spark: SparkSession, frame: DataFrame, name_of: NameOf) -> ViewPla
         return ViewPlan(frame, visible, tuple(names), (found.reason,), None, None, None, {})
     query = prune_columns(translation.query)
     shape = grouped(query)
+    in_the_way = float_below(query, shape)
+    if in_the_way:
+        return ViewPlan(frame, visible, tuple(names), in_the_way, None, None, None, {})
     stored = None if shape is None else layout(shape)
     return ViewPlan(frame, visible, tuple(names), (), query, shape, stored, translation.constants)
 
