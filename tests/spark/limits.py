@@ -13,6 +13,8 @@ LIMITS: dict[str, float] = {
     "monus.maintenance.fold.REWRITE_BYTES": 0,
     "monus.maintenance.fold.REWRITE_FRACTION": 1e9,
     "monus.maintenance.fold.BROADCAST_BYTES": 0,
+    "monus.maintenance.fold.ONE_FILE_ROWS": -1,
+    "monus.maintenance.derive.ONE_TASK_ROWS": -1,
     "monus.compiler.groups.SMALL_VIEW_ROWS": 0,
     "monus.compiler.groups.BROADCAST_ROWS": 0,
     "monus.compiler.relations.BROADCAST_ROWS": 0,

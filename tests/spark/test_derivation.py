@@ -13,7 +13,7 @@ from monus.frontend.jvm import without_call_sites
 from tests.spark.derivation import Derivation, differences, random_case
 from tests.spark.random_sql import TABLES
 
-CASES = int(os.environ.get("MONUS_CASES", "120"))
+CASES = int(os.environ.get("MONUS_CASES", "240"))
 BATCH = 12
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import monus
 from tests.spark.end_to_end import Sequence, close_warehouse, open_warehouse
 
-SEQUENCES = int(os.environ.get("MONUS_SEQUENCES", "12"))
+SEQUENCES = int(os.environ.get("MONUS_SEQUENCES", "24"))
 
 
 @pytest.fixture(scope="module")

@@ -502,7 +502,7 @@ class Maintainer:
         return Running(self._board, self.sessions, operation)
 
     def _target(self, record: ViewRecord, plan: ViewPlan, session: SparkSession) -> Target:
-        snapshot = published(session, record)
+        snapshot = published(session, record, seen=True)  # `prepare` has just looked
         columns = tuple(Column(f.name, f.dataType.simpleString()) for f in snapshot.schema.fields)
         return Target(record.name, DeltaTable(session, record.location), snapshot, columns, plan.keys)
 
@@ -526,7 +526,7 @@ class Maintainer:
             fields = [StructField(f.name, f.dataType, True) for f in data.schema.fields if f.name != WEIGHT]
             fields += [StructField(WEIGHT, LongType()), StructField(BATCH, LongType())]
             snapshot = table.create(StructType(fields), partition_by=[BATCH], properties=OWN_TABLE)
-        rows = data.select(*(F.col(_quoted(c)) for c in data.columns), F.lit(number).cast("bigint").alias(BATCH))
+        rows = data.selectExpr("*", f"{number}L AS {BATCH}")
         version = add(table, snapshot, rows)
         fault_point(FaultPoint.BATCH_APPENDED)
         return version

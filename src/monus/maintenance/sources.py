@@ -211,10 +211,13 @@ class Readable(Protocol):
     def read(self, spark: SparkSession) -> DataFrame: ...
 
 
-def published(spark: SparkSession, record: ViewRecord) -> Snapshot:
-    """The snapshot of a view's table that readers see; after OPTIMIZE and the like, the newest with the same rows."""
+def published(spark: SparkSession, record: ViewRecord, seen: bool = False) -> Snapshot:
+    """The snapshot of a view's table that readers see; after OPTIMIZE and the like, the newest with the same rows.
+
+    `seen`: the head that was last looked at will do.
+    """
     table = DeltaTable(spark, record.location)
-    head = table.snapshot()
+    head = table.last_seen() if seen else table.snapshot()
     if record.version is None or head.version == record.version:
         return head
     try:

@@ -133,6 +133,11 @@ class DeltaTable:
             )
         return _snapshot(head)
 
+    def last_seen(self) -> Snapshot:
+        """The head as it was when this process last looked at it, or wrote it: no look at the log."""
+        head = self.delta_log().unsafeVolatileSnapshot()
+        return _snapshot(head) if head.version() >= 0 else self.snapshot()
+
     def snapshot_at(self, version: int) -> Snapshot:
         """A version by time travel: its state is reconstructed by Spark jobs when it is first read."""
         nothing = none(self.spark)

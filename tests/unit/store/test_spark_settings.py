@@ -32,6 +32,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert settings["spark.jars.packages"] == jars.delta_coordinate()
     assert "log4j2.properties" in settings["spark.driver.extraJavaOptions"]
     assert "spark.sql.session.timeZone" not in settings
+    assert int(settings["spark.sql.codegen.cache.maxEntries"]) > 1000
 
 
 def test_the_coordinate_fits_the_pinned_versions() -> None:
