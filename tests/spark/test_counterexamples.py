@@ -158,3 +158,48 @@ def test_a_floating_aggregate_that_others_read_is_not_computed_twice(warehouse: 
 )
 def test_aggregates_whose_digits_are_certain_are_incremental(warehouse: monus.Warehouse, query: str) -> None:
     maintained(warehouse, query, ["INSERT INTO left_ VALUES (1, 5), (1, 6)"], ["INSERT INTO left_ VALUES (1, 8)"])
+
+
+def test_rows_that_leave_among_very_many_copies_are_not_all_held(warehouse: monus.Warehouse) -> None:
+    """Every copy of a row that leaves has its hash: those of one value may be the whole table."""
+    names = (*(name for name in LIMITS if name.endswith(MERGE)), "monus.maintenance.fold.LEAST_HELD")
+    with low_limits(*names):
+        done = maintained(
+            warehouse,
+            "SELECT x FROM left_",
+            ["INSERT INTO left_ SELECT id, id % 3 FROM range(300)"],
+            ["DELETE FROM left_ WHERE k IN (4, 5)", "INSERT INTO left_ VALUES (1, 7)"],
+        )
+    assert (done.strategy, done.rows_inserted, done.rows_deleted) == ("merge", 1, 2)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n FROM spelt GROUP BY s COLLATE UTF8_LCASE",
+        "SELECT CAST(max(s COLLATE UTF8_LCASE) AS STRING) AS top FROM spelt",
+    ],
+)
+def test_the_spelling_of_equal_strings_is_not_maintained(warehouse: monus.Warehouse, query: str) -> None:
+    warehouse.sql("CREATE TABLE spelt (s STRING)")
+    view = warehouse.create_view("counterexample", query)
+    try:
+        assert [reason.code for reason in view.explain().reasons] == ["COLLATION"]
+    finally:
+        warehouse.drop_view("counterexample")
+        warehouse.sql("DROP TABLE spelt")
+
+
+def test_a_refresh_of_all_never_takes_a_view_back(warehouse: monus.Warehouse) -> None:
+    """Another process may refresh a view further than the states that were pinned for all."""
+    view = warehouse.create_view("counterexample", "SELECT k FROM left_")
+    try:
+        pinned = warehouse._pin_tables()
+        warehouse.sql("INSERT INTO left_ VALUES (9, 9)")
+        view.refresh()
+        reached = view.status().vector
+        done = warehouse._maintainer.refresh("counterexample", pinned=pinned)
+        assert (done.strategy, done.code) == ("none", "NO_CHANGE")
+        assert view.status().vector == reached
+    finally:
+        warehouse.drop_view("counterexample")

@@ -7,10 +7,14 @@ other operators it would have to be computed again, and the row to be taken away
 
 from __future__ import annotations
 
+import re
+
 from monus.algebra.groups import INTEGRAL, Grouped
 from monus.algebra.reasons import Reason
 from monus.algebra.relations import Aggregate, Measure, Relation, schema_of, walk
 from monus.algebra.scalars import Schema, type_of
+
+_FLOATING = re.compile(r"(?:^|[<,:])(?:float|double)(?![\w:])")  # a type, not the name of a field
 
 
 def float_below(query: Relation, shape: Grouped | None) -> tuple[Reason, ...]:
@@ -37,4 +41,4 @@ def has_float_order(measure: Measure, below: Schema) -> bool:
     """
     if measure.function in ("avg", "mean") and type_of(measure.args[0], below) in INTEGRAL:
         return False
-    return any(word in measure.type.lower() for word in ("float", "double"))
+    return _FLOATING.search(measure.type.lower()) is not None

@@ -61,7 +61,9 @@ def prune_by(large: Frame, small: Frame, pairs: list[tuple[str, str]], null_safe
 
 def _spans(found: _Values, extent: Extent | None) -> bool:
     """Whether the range leaves out so little that it is not worth the new code that Spark makes for every literal."""
-    return extent is not None and found.greatest - found.least > MOST_OF_IT * (extent[1] - extent[0])
+    if extent is None or type(found.least) is not int or type(found.greatest) is not int:
+        return False
+    return found.greatest - found.least > MOST_OF_IT * (extent[1] - extent[0])
 
 
 @dataclass(frozen=True, slots=True)

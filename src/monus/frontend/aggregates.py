@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from monus.algebra.reasons import Reason
 from monus.algebra.relations import Aggregate, Measure, Named, Project, Relation
-from monus.frontend.expressions import check, opaque, to_scalar, type_name
+from monus.frontend.expressions import Untranslatable, check, opaque, to_scalar, type_name
 from monus.frontend.jvm import class_name, items, option
 from monus.frontend.names import Names
 
@@ -93,9 +94,13 @@ def split_aggregate(jvm: Any, node: Any, child: Relation, names: Names) -> Relat
     groupings, outputs = items(node.groupingExpressions()), items(node.aggregateExpressions())
     for expression in (*groupings, *outputs):
         check(expression)
+    for expression in groupings:
+        check_spelling(expression, expression.sql())
     splitter = Splitter(jvm, names)
     keys = _distinct_keys(groupings, splitter)
     rebuilt = [(output, splitter.output(_value(output))) for output in outputs]
+    for measure in splitter.measures:
+        check_spelling(measure.handle, measure.function)
     aggregate = Aggregate(keys, tuple(splitter.measures), child)
     columns: list[Named] = []
     for output, value in rebuilt:
@@ -103,6 +108,13 @@ def split_aggregate(jvm: Any, node: Any, child: Relation, names: Names) -> Relat
         again = any(column.name == name for column in columns)
         columns.append(Named(names.unused(name) if again else name, to_scalar(value, names.of)))
     return Project(tuple(columns), aggregate)
+
+
+def check_spelling(value: Any, name: str) -> None:
+    """Values that are equal under a collation: which of their spellings is shown depends on the order of rows."""
+    if "collate" in value.dataType().sql().lower():
+        sentence = "Which spelling of equal strings survives is not defined. Compare lower(x) instead."
+        raise Untranslatable(Reason("COLLATION", name, sentence))
 
 
 def _distinct_keys(groupings: list[Any], splitter: Splitter) -> tuple[Named, ...]:

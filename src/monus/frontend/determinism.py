@@ -24,7 +24,10 @@ UNDEFINED = {
 }  # fmt: skip
 ORDER_SENSITIVE = {
     "CollectList", "CollectSet", "First", "Last", "AnyValue", "Mode", "MaxBy", "MinBy", "HistogramNumeric",
-    "ApproximatePercentile", "ListAgg", "PandasAggregate", "NthValue",
+    "ApproximatePercentile", "ListAgg", "PandasAggregate", "NthValue", "ApproxTopK", "ApproxTopKAccumulate",
+    "ApproxTopKCombine", "KllSketchAggBigint", "KllSketchAggFloat", "KllSketchAggDouble", "KllMergeAggBigint",
+    "KllMergeAggFloat", "KllMergeAggDouble", "HllSketchAgg", "HllUnionAgg", "ThetaSketchAgg", "ThetaUnionAgg",
+    "ThetaIntersectionAgg",
 }  # fmt: skip
 ORDER_HIDERS = {"SortArray", "Size", "ArraySize"}
 

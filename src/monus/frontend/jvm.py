@@ -93,6 +93,12 @@ def frame_of(spark: SparkSession, plan: Any) -> DataFrame:
     return DataFrame(of_rows(spark._jsparkSession, plan), spark)
 
 
+def local_limit(frame: DataFrame, rows: int) -> DataFrame:
+    """At most so many rows of every task, without the exchange that a limit of all rows needs."""
+    # A limit is GlobalLimit(n, LocalLimit(n, frame)).
+    return frame_of(frame.sparkSession, analyzed(frame.limit(rows)).child())
+
+
 def output_attributes(frame: DataFrame) -> dict[str, Any]:
     """The resolved attributes of the output by name."""
     return {attribute.name(): attribute for attribute in items(analyzed(frame).output())}

@@ -31,7 +31,7 @@ from monus.algebra.relations import (
 )
 from monus.algebra.scalars import Column, Ref
 from monus.errors import DuplicateColumns
-from monus.frontend.aggregates import split_aggregate
+from monus.frontend.aggregates import check_spelling, split_aggregate
 from monus.frontend.expressions import Untranslatable, attribute_id, check, to_scalar, type_name
 from monus.frontend.jvm import class_name, items, option
 from monus.frontend.names import Names
@@ -252,9 +252,7 @@ class _Translator:
     def _comparable(self, node: Any) -> Relation:
         """Rows that are compared as a whole: under a collation, which spelling survives is not defined."""
         for attribute in items(node.output()):
-            if "collate" in attribute.dataType().sql().lower():
-                sentence = "Which spelling of equal strings survives is not defined. Compare lower(x) instead."
-                raise Untranslatable(Reason("COLLATION", attribute.name(), sentence))
+            check_spelling(attribute, attribute.name())
         return self.relation(node)
 
     def _reason(self, node: Any, kind: str) -> Reason:

@@ -21,6 +21,7 @@ from monus.compiler.identity import identity_key
 from monus.compiler.materialize import Materializer
 from monus.compiler.multiplicity import consolidated, expanded
 from monus.errors import ViewUnusable
+from monus.frontend.jvm import local_limit
 from monus.maintenance.derive import ViewChange
 from monus.maintenance.layout import WEIGHT
 from monus.maintenance.sources import BYTES_PER_ROW
@@ -43,6 +44,7 @@ REWRITE_BYTES = 256 * 1024 * 1024
 REWRITE_FRACTION = 0.25
 RETRACT_BYTES = 4 * 1024 * 1024  # a smaller table is written anew as fast as its rows are found
 ONE_FILE_ROWS = 100_000
+LEAST_HELD, MOST_HELD = 1_000, 50_000
 BROADCAST_BYTES = 128 * 1024 * 1024
 
 
@@ -103,11 +105,7 @@ def _retract(
         identity = [(c.name, c.type) for c in target.columns]
         match = _match(target, "stored", "gone", identity)
         copies = F.row_number().over(Window.partitionBy(*_identities("gone", identity)).orderBy(FILE, ROW))
-        likely = _likely(stored, gone, identity)
-        if change.deleted <= ONE_FILE_ROWS:
-            # Copies of a row are counted where all rows are in one place: no shuffle.
-            rows = Frame(likely, {name: name for name in likely.columns}, (), total=float(change.deleted))
-            likely = materializer.hold(rows, "the rows that leave")[0].data.coalesce(1)
+        likely = _held_if_few(_likely(stored, gone, identity), change.deleted, materializer)
         found = likely.alias("stored").join(_sent(gone).alias("gone"), match)
         places = found.select(FILE, ROW, (copies <= -F.col(WEIGHT)).alias("__leaves")).where("__leaves")
     else:
@@ -127,6 +125,20 @@ def _likely(stored: DataFrame, gone: DataFrame, identity: list[tuple[str, str]])
     """The stored rows whose hash is that of a row in `gone`: one number is found faster than all columns are."""
     hashed = F.xxhash64(*(identity_key(F.col(_quoted(name)), kind) for name, kind in identity)).alias("__hash")
     return stored.select("*", hashed).join(_sent(gone.select(hashed)), "__hash", "left_semi").drop("__hash")
+
+
+def _held_if_few(rows: DataFrame, expected: int, materializer: Materializer) -> DataFrame:
+    """Rows held by the driver, so that their copies are counted in one place and without a shuffle.
+
+    A view of many equal rows has far more of them than leave: what every task gives is bounded, and nothing is held
+    if there were more.
+    """
+    most = max(LEAST_HELD, 4 * expected)
+    if most > MOST_HELD:
+        return rows
+    frame = Frame(local_limit(rows, most), {name: name for name in rows.columns}, (), total=float(expected))
+    held, count = materializer.hold(frame, "the rows that leave")
+    return held.data.coalesce(1) if count < most else rows
 
 
 def in_few_files(rows: DataFrame, change: ViewChange) -> DataFrame:

@@ -62,7 +62,7 @@ from monus.maintenance.sources import (
     published,
     read_batches,
 )
-from monus.maintenance.vectors import from_json, numbers, to_json
+from monus.maintenance.vectors import from_json, is_behind, numbers, to_json
 from monus.maintenance.view_plan import ViewPlan
 from monus.store.apply import overwrite
 from monus.store.delta_table import DeltaTable
@@ -97,7 +97,7 @@ class Maintainer:
                 return quick
 
         def work(lease: Lease) -> RefreshRecord:
-            # What was opened before the lease is not behind the view, unless another owner has refreshed it meanwhile.
+            # What was opened before the lease will do, unless another owner has refreshed the view meanwhile.
             is_as_before = operation.record.vector == before.vector and not _has_pending(operation.record)
             return self._refresh(operation, lease, full, opened if opened and is_as_before else pinned)
 
@@ -131,10 +131,13 @@ class Maintainer:
     def sources(self, record: ViewRecord, pinned: Mapping[str, Source] | None = None) -> dict[str, Source]:
         """The sources at their present states, or at those that were pinned before."""
         found: dict[str, Source] = {}
+        vector, used = from_json(record.vector), record.definition.get("reads", {})
+        reached = from_json(record.pending_vector)
         for source in self.catalog.sources(record.name):
             known = None if pinned is None else pinned.get(source.name)
-            found[source.name] = known if known is not None else self.open_source(source)
-        vector, used = from_json(record.vector), record.definition.get("reads", {})
+            if known is None or is_behind(known.state, reached.get(source.name)):
+                known = self.open_source(source)  # another process has been quicker: never back to what was pinned
+            found[source.name] = known
         for name, opened in found.items():
             if opened.state != vector.get(name):  # where no version is new, no column is
                 check_schema(opened, used.get(key_of(name), {}), record.name)
@@ -328,8 +331,12 @@ class Maintainer:
                 plan = replace(plan, frame=self.plans.pinned_frame(session, record, sources))
             data = Deriver(session, plan, sources, materializer).full()
             target = self._target(record, plan, session)
-            data = data.select(*(F.col(_quoted(c.name)) for c in target.columns))
+            # A view that was grouped when it was made, and now can only be computed in full, loses its stored sums.
+            kept = [c.name for c in target.columns if c.name in data.columns]
+            is_reshaped = len(kept) < len(target.columns)
+            data = data.select(*(F.col(_quoted(name)) for name in kept))
             is_read = bool(self.catalog.dependants(record.name)) and record.batch > 0 and record.usable
+            is_read = is_read and not is_reshaped  # rows of two shapes have no difference: readers are computed anew
             difference = None
             if is_read:
                 data = materializer.keep(data)
@@ -348,7 +355,9 @@ class Maintainer:
                 metadata = commit_metadata(
                     self.catalog, record, state, number.version, operation.name, has_batch, has_rows, is_full=True
                 )
-                return overwrite(target.table, data, number, metadata, replace_schema=_was_reshaped(target))
+                return overwrite(
+                    target.table, data, number, metadata, replace_schema=is_reshaped or _was_reshaped(target)
+                )
 
             def describe(number: int) -> RefreshRecord:
                 rows = _written_rows(target.table)

@@ -46,6 +46,17 @@ def from_json(stored: Mapping[str, Any]) -> dict[str, SourceState]:
     }
 
 
+def is_behind(state: SourceState, than: SourceState | None) -> bool:
+    """Whether it is an earlier state of the same source."""
+    match state, than:
+        case TableState(id, version), TableState(other, reached):
+            return id == other and version < reached
+        case ViewState(id, batch), ViewState(other, reached):
+            return id == other and batch < reached
+        case _:
+            return False
+
+
 def numbers(vector: Vector) -> dict[str, int]:
     """Version or batch by source, for people and for `history`."""
     return {n: s.version if isinstance(s, TableState) else s.batch for n, s in vector.items()}

@@ -31,6 +31,8 @@ def codes(query: Relation) -> list[str]:
         ("avg", "n", "decimal(14,6)", []),
         ("sum", "n", "decimal(20,2)", []),
         ("count", "d", "bigint", []),
+        ("max", "i", "struct<double_entry:int,float:int>", []),
+        ("max", "i", "struct<a:int,b:array<double>>", ["FLOAT_AGGREGATE max"]),
     ],
 )
 def test_an_aggregate_that_others_read(function: str, column: str, kind: str, expected: list[str]) -> None:
