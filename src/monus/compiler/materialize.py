@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from monus.compiler.frames import Frame, local_rows
@@ -54,6 +54,10 @@ class Materializer:
     def count(self, data: DataFrame) -> int:
         """The number of rows, without a job where the driver holds them."""
         return len(self._driver_rows(data)) if _is_local(data) else data.count()
+
+    def driver_values(self, data: DataFrame) -> list[Row] | None:
+        """The rows, if the driver holds them."""
+        return data.collect() if _is_local(data) else None
 
     def has_true(self, data: DataFrame, name: str) -> bool:
         flags = data.select(name)

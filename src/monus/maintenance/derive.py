@@ -21,6 +21,7 @@ from monus.compiler.relations import Compiler, Leaf
 from monus.delta.group_state import above_stored, regroup_query
 from monus.delta.signed import differentiate
 from monus.frontend.jvm import frame_of
+from monus.maintenance.from_view import FromView, change_from_view
 from monus.maintenance.layout import WEIGHT
 from monus.maintenance.plans import same_path
 from monus.maintenance.sources import Source, SourceChange
@@ -29,23 +30,39 @@ from monus.rewrite.order_joins import order_joins
 from monus.rewrite.push_restriction import push_restriction
 
 ONE_TASK_ROWS = 20_000
+JOINED_AGAIN_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
     """A consolidated change of a view's table, all its columns and `__w`; rows are known.
 
-    For a grouped view every affected group has at most one row of weight −1 and one of weight 1.
+    For a grouped view every affected group has at most one row of weight −1 and one of weight 1. `places` tells
+    where the rows that leave are in the view's table, if that is known: then equal rows may be apart.
     """
 
     data: DataFrame
     inserted: int
     deleted: int
     regrouped: bool = False
+    from_view: bool = False
+    places: DataFrame | None = None
 
     @property
     def is_empty(self) -> bool:
         return self.inserted == 0 and self.deleted == 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """The view as it is stored, with what is pending: about how many rows it has, and how to read them.
+
+    `read_placed` gives each row with its place in the table, where that is to be had.
+    """
+
+    rows: float
+    read: Callable[[], Leaf]
+    read_placed: Callable[[], Leaf]
 
 
 def optimize(relation: Relation) -> Relation:
@@ -68,20 +85,20 @@ class Deriver:
         frame = self._compiler({}).compile(self.plan.stored())
         return exported(expanded(frame))
 
-    def change(self, changes: Mapping[str, SourceChange], stored: Callable[[], Leaf]) -> ViewChange:
-        """What the changes of the sources do to the view; `stored` is the table that they are to be applied to.
-
-        A bag is not asked for it: its change follows from the sources alone.
-        """
+    def change(self, changes: Mapping[str, SourceChange], stored: StoredView) -> ViewChange:
+        """What the changes of the sources do to the view, which they are to be applied to."""
         held = {name: leaf for name, leaf in self._held(changes).items() if leaf.rows > 0}
         if not held:
-            return ViewChange(stored().data.where("false").withColumn(WEIGHT, F.lit(1).cast("bigint")), 0, 0)
+            return ViewChange(stored.read().data.where("false").withColumn(WEIGHT, F.lit(1).cast("bigint")), 0, 0)
         compiler = self._compiler(held)
         changed = frozenset(held)
         if self.plan.shape is None or self.plan.layout is None:
             assert self.plan.query is not None
+            found = change_from_view(compiler, self.plan.query, changed, stored.rows, stored.read_placed)
+            if found is not None:
+                return self._from_view(found)
             return self._bag(compiler, optimize(differentiate(self.plan.query, changed)))
-        return self._groups(compiler, changed, stored())
+        return self._groups(compiler, changed, stored.read())
 
     @property
     def rows_read(self) -> dict[str, int]:
@@ -112,6 +129,16 @@ class Deriver:
             frame, rows = self.materializer.hold(frame, f"the change of {name}")
             held[name] = Leaf(exported(frame), float(rows))
         return held
+
+    def _from_view(self, found: FromView) -> ViewChange:
+        """Few rows are joined again where they are used; of many, Spark must know the number to plan with."""
+        frame, inserted = found.change, found.inserted
+        if inserted is None or found.deleted > JOINED_AGAIN_ROWS:
+            frame, _ = self.materializer.hold(frame, "the change of the view")
+        data = exported(frame)
+        if inserted is None:
+            inserted, _ = self.materializer.signed_totals(data.select(WEIGHT))
+        return ViewChange(data, inserted, found.deleted, from_view=True, places=found.places)
 
     def _bag(self, compiler: Compiler, change: Relation) -> ViewChange:
         if is_empty(change):

@@ -41,10 +41,12 @@ from monus.store.replace_rows import (
 Way = Literal["none", "append", "rewrite", "merge"]
 
 REWRITE_BYTES = 256 * 1024 * 1024
-REWRITE_FRACTION = 0.25
+REWRITE_FRACTION, REWRITE_PLACED_FRACTION = 0.25, 0.75
 RETRACT_BYTES = 4 * 1024 * 1024  # a smaller table is written anew as fast as its rows are found
 ONE_FILE_ROWS = 100_000
 LEAST_HELD, MOST_HELD = 1_000, 50_000
+LIKELY_PER_ROW = 1.0  # how many rows may look like each that leaves
+WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 BROADCAST_BYTES = 128 * 1024 * 1024
 
 
@@ -65,7 +67,8 @@ def choose_way(change: ViewChange, view_bytes: int, view_rows: float, can_retrac
         return "none"
     if change.deleted == 0:
         return "append"
-    if change.deleted + change.inserted > REWRITE_FRACTION * view_rows:
+    fraction = REWRITE_FRACTION if change.places is None else REWRITE_PLACED_FRACTION
+    if change.deleted + change.inserted > fraction * view_rows:
         return "rewrite"
     return "rewrite" if view_bytes <= (RETRACT_BYTES if can_retract else REWRITE_BYTES) else "merge"
 
@@ -101,11 +104,13 @@ def _retract(
     """Of a bag as many copies of each row as leave, of groups the row with the key."""
     gone = change.data.where(F.col(WEIGHT) < 0)
     stored = read_with_positions(target.table, target.snapshot)
-    if target.keys is None:
+    if change.places is not None:
+        places = change.places
+    elif target.keys is None:
         identity = [(c.name, c.type) for c in target.columns]
         match = _match(target, "stored", "gone", identity)
         copies = F.row_number().over(Window.partitionBy(*_identities("gone", identity)).orderBy(FILE, ROW))
-        likely = _held_if_few(_likely(stored, gone, identity), change.deleted, materializer)
+        likely = _held_if_few(_likely(target, stored, gone, materializer), change.deleted, materializer)
         found = likely.alias("stored").join(_sent(gone).alias("gone"), match)
         places = found.select(FILE, ROW, (copies <= -F.col(WEIGHT)).alias("__leaves")).where("__leaves")
     else:
@@ -121,10 +126,33 @@ def _retract(
         raise _not_there(target) from error
 
 
-def _likely(stored: DataFrame, gone: DataFrame, identity: list[tuple[str, str]]) -> DataFrame:
-    """The stored rows whose hash is that of a row in `gone`: one number is found faster than all columns are."""
-    hashed = F.xxhash64(*(identity_key(F.col(_quoted(name)), kind) for name, kind in identity)).alias("__hash")
+def _likely(target: Target, stored: DataFrame, gone: DataFrame, materializer: Materializer) -> DataFrame:
+    """The stored rows that one number does not tell from those in `gone`: it is found faster than all columns are."""
+    column = _telling_column(target, gone, materializer)
+    if column is not None:
+        return stored.join(_sent(gone.select(_quoted(column))), column, "left_semi")
+    hashed = F.xxhash64(*(identity_key(F.col(_quoted(c.name)), c.type) for c in target.columns)).alias("__hash")
     return stored.select("*", hashed).join(_sent(gone.select(hashed)), "__hash", "left_semi").drop("__hash")
+
+
+def _telling_column(target: Target, gone: DataFrame, materializer: Materializer) -> str | None:
+    """A column of whole numbers, none of them NULL, by which few other rows are taken for those in `gone`.
+
+    How many is guessed from the bounds of the column, as if its values were spread evenly.
+    """
+    names = [c.name for c in target.columns if c.type in WHOLE_NUMBERS]
+    extents = {name: extent for name in names if (extent := target.table.extent(target.snapshot, name))}
+    rows = materializer.driver_values(gone.select(*map(_quoted, extents))) if extents else None
+    if not rows:
+        return None
+    stored_rows = target.snapshot.size_in_bytes / BYTES_PER_ROW
+    guesses: dict[str, float] = {}
+    for i, (name, (least, most)) in enumerate(extents.items()):
+        values = {row[i] for row in rows}
+        if None not in values:
+            guesses[name] = stored_rows * len(values) / (most - least + 1)
+    best = min(guesses, key=guesses.__getitem__, default=None)
+    return best if best is not None and guesses[best] <= LIKELY_PER_ROW * len(rows) else None
 
 
 def _held_if_few(rows: DataFrame, expected: int, materializer: Materializer) -> DataFrame:

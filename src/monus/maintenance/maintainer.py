@@ -33,7 +33,7 @@ from monus.errors import (
 )
 from monus.frontend.definition import spark_message
 from monus.maintenance.commit_metadata import commit_metadata
-from monus.maintenance.derive import Deriver, ViewChange
+from monus.maintenance.derive import Deriver, StoredView, ViewChange
 from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.fold import (
     Target,
@@ -67,11 +67,12 @@ from monus.maintenance.view_plan import ViewPlan
 from monus.store.apply import overwrite
 from monus.store.delta_table import DeltaTable
 from monus.store.log import commits
-from monus.store.replace_rows import add, can_retract
+from monus.store.replace_rows import add, can_retract, read_with_positions
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 3
+FROM_VIEW = "What the changed rows join with was read from the view itself."
 
 
 class Maintainer:
@@ -245,7 +246,7 @@ class Maintainer:
             target = self._target(record, plan, session)
             pending = self._pending(record, session)
             deriver = Deriver(session, plan, sources, materializer)
-            derived = deriver.change(changes, partial(self._stored, target, pending, materializer))
+            derived = deriver.change(changes, self._view(target, pending, materializer, folds=True))
             operation.rows_read.update(deriver.rows_read)
             whole = derived
             if pending is not None:
@@ -261,6 +262,8 @@ class Maintainer:
             code, reason = decision.code, decision.reason
             if derived.regrouped:
                 code, reason = "REGROUPED", "Affected groups were computed from the tables, the others were left alone."
+            if derived.from_view:
+                code, reason = "FROM_VIEW", FROM_VIEW
             return self._fold(
                 operation, lease, target, derived, whole, state, (code, reason), vectors, jobs, materializer
             )
@@ -410,7 +413,7 @@ class Maintainer:
                 target = self._target(record, plan, session)
                 pending = self._pending(record, session)
                 deriver = Deriver(session, plan, sources, materializer)
-                change = deriver.change(changes, partial(self._stored, target, pending, materializer))
+                change = deriver.change(changes, self._view(target, pending, materializer))
                 operation.rows_read.update(deriver.rows_read)
                 if change.is_empty:
                     found = operation.describe(
@@ -429,6 +432,8 @@ class Maintainer:
                 def describe(number: int) -> RefreshRecord:
                     rows = (change.inserted, change.deleted)
                     reason = "The change was added to the pending change."
+                    if change.from_view:
+                        reason += f" {FROM_VIEW}"
                     done.append(operation.describe("append", "PROPAGATED", reason, vectors, rows, jobs.count()))
                     return done[0]
 
@@ -515,6 +520,13 @@ class Maintainer:
         columns = tuple(Column(f.name, f.dataType.simpleString()) for f in snapshot.schema.fields)
         return Target(record.name, DeltaTable(session, record.location), snapshot, columns, plan.keys)
 
+    def _view(
+        self, target: Target, pending: DataFrame | None, materializer: Materializer, folds: bool = False
+    ) -> StoredView:
+        read = partial(self._stored, target, pending, materializer)
+        is_placed = folds and pending is None and can_retract(target.table, target.snapshot)
+        return StoredView(_rows(target), read, partial(_placed, target) if is_placed else read)
+
     def _stored(self, target: Target, pending: DataFrame | None, materializer: Materializer) -> Leaf:
         """The view's table, with what is pending."""
         rows = stored_and_pending(target, target.table.read_listed(target.snapshot), pending, materializer)
@@ -549,6 +561,11 @@ def unusable(record: ViewRecord) -> ViewUnusable:
         f"Compute it anew: REFRESH MATERIALIZED VIEW {record.name} FULL.",
         view=record.name,
     )
+
+
+def _placed(target: Target) -> Leaf:
+    """The view's table, with the place of each row."""
+    return Leaf(read_with_positions(target.table, target.snapshot), _rows(target))
 
 
 def _was_reshaped(target: Target) -> bool:
