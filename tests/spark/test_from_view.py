@@ -83,6 +83,11 @@ def test_when_it_is_used(warehouse: monus.Warehouse, statement: str, code: str) 
     assert done.code == code
 
 
+def test_explain_says_for_which_tables(warehouse: monus.Warehouse) -> None:
+    said = [rule for rule in warehouse.view("joined").explain().rules if "read from the view" in rule]
+    assert [rule.split(":")[0] for rule in said] == ["table dims", "table facts", "table more"]
+
+
 def test_not_when_two_tables_change(warehouse: monus.Warehouse) -> None:
     changes = ("UPDATE dims SET name = 'w' WHERE k = 16", "UPDATE facts SET x = 5 WHERE id = 16")
     assert refreshed(warehouse, *changes).code == "INCREMENTAL"

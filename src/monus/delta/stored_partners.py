@@ -6,13 +6,14 @@
 
 With one row of L behind it, what V holds for a k is that row beside all its partners in E, as often as they are
 there; so the partners need not be looked for again. The outputs must show k; every other output reads L alone, and
-is computed anew from the change, or nothing of L but k, and stays as it is. Where a row of a dimension is updated or
-deleted, the fact table is not read.
+is computed anew, or nothing of L but k, and stays as it is. Where a row of a dimension is updated or deleted, the fact
+table is not read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from monus.algebra.relations import (
     Affected,
@@ -23,12 +24,28 @@ from monus.algebra.relations import (
     Relation,
     Restrict,
     Select,
+    Table,
     names_of,
     refs_to,
     schema_of,
     tables_of,
 )
-from monus.algebra.scalars import Compare, Ref, Scalar, Schema, columns_read, conjunction, conjuncts, substitute
+from monus.algebra.scalars import (
+    And,
+    Compare,
+    IsNull,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+    Ref,
+    Scalar,
+    Schema,
+    columns_read,
+    conjunction,
+    conjuncts,
+    substitute,
+)
 from monus.delta.signed import differentiate
 
 
@@ -47,10 +64,10 @@ class StoredPartners:
     own: tuple[Named, ...]
 
     def changed(self, names: frozenset[str]) -> Relation:
-        """ΔL: the key as __k0, __k1 …, then what L gives to the view as __own0, __own1 …"""
-        keys = tuple(Named(f"__k{i}", Ref(key)) for i, (key, _) in enumerate(self.keys))
-        own = tuple(Named(f"__own{i}", output.scalar) for i, output in enumerate(self.own))
-        return Project(keys + own, differentiate(self.rows, names))
+        """ΔL, its keys first."""
+        first = [key for key, _ in self.keys]
+        columns = first + [name for name in names_of(self.rows) if name not in first]
+        return Project(tuple(Named(name, Ref(name)) for name in columns), differentiate(self.rows, names))
 
     def behind(self, changed: Relation) -> Relation:
         """The rows of L, as it is now, that have a key of ΔL."""
@@ -61,12 +78,12 @@ class StoredPartners:
         return Restrict(tuple(shown for _, shown in self.keys), view, self._affected(changed))
 
     def change(self, view: Relation, changed: Relation) -> Relation:
-        """ΔV, from the view's old rows and ΔL."""
-        at = {name: f"__v{i}" for i, name in enumerate(names_of(view))}
+        """ΔV, from the view's old rows and ΔL; what is computed is computed for rows that have partners only."""
+        at = {name: f"__view{i}" for i, name in enumerate(names_of(view))}
         stored = Project(tuple(Named(new, Ref(name)) for name, new in at.items()), view)
-        match = tuple(Compare("<=>", Ref(f"__k{i}"), Ref(at[shown])) for i, (_, shown) in enumerate(self.keys))
-        own = {output.name: f"__own{i}" for i, output in enumerate(self.own)}
-        outputs = tuple(Named(name, Ref(own.get(name, at[name]))) for name in self.outputs)
+        match = tuple(Compare("<=>", Ref(key), Ref(at[shown])) for key, shown in self.keys)
+        own = {output.name: output.scalar for output in self.own}
+        outputs = tuple(Named(name, own.get(name, Ref(at[name]))) for name in self.outputs)
         return Project(outputs, Join(conjunction(match), changed, stored))
 
     def _affected(self, changed: Relation) -> Affected:
@@ -74,17 +91,19 @@ class StoredPartners:
 
 
 def stored_partners(query: Relation, changed: frozenset[str]) -> StoredPartners | None:
-    """The parts of a join of which one input changes, if its outputs show all that is read of that input.
+    """The parts of a join of which one input changes: a table, perhaps selected from, all of whose columns are shown.
 
-    If they did not, a change of L could leave V as it is, and would have to be found out.
+    So a consolidated change of the table is one of L, and no change of L leaves V as it is; both would have to be
+    found out for an input that is itself a query.
     """
     outputs, conditions, leaves = _flattened(query)
     moving = [leaf for leaf in leaves if tables_of(leaf) & changed]
     names = [name for leaf in leaves for name in names_of(leaf)]
-    if len(leaves) < 2 or len(moving) != 1 or len(set(names)) < len(names):
+    if len(leaves) < 2 or len(moving) != 1 or not _is_selection(moving[0]) or len(set(names)) < len(names):
         return None
     columns = frozenset(names_of(moving[0]))
-    of_rows = tuple(c for c in conditions if columns_read(c) and columns_read(c) <= columns)
+    # An expression may fail for a row without partners, which the query would never compute it for.
+    of_rows = tuple(c for c in conditions if _reads_only(c, columns) and not _computes(c))
     crossing = tuple(c for c in conditions if c not in of_rows)
     own = tuple(Named(name, scalar) for name, scalar in outputs.items() if _reads_only(scalar, columns))
     mixed = (scalar for scalar in outputs.values() if not _reads_only(scalar, columns))
@@ -94,8 +113,23 @@ def stored_partners(query: Relation, changed: frozenset[str]) -> StoredPartners 
     keys = tuple((key, output) for key, output in shown.items() if output is not None)
     if not keys or len(keys) < len(shown) or columns - deciding - _plain(own):
         return None
+    if any(_is_nested(output.scalar) for output in own):
+        return None
     rows = Select(conjunction(of_rows), moving[0]) if of_rows else moving[0]
     return StoredPartners(tuple(outputs), rows, tuple(leaf for leaf in leaves if leaf is not moving[0]), keys, own)
+
+
+def _is_selection(relation: Relation) -> bool:
+    """Whether equal rows come from equal rows of one table: it is selected from, and columns are renamed."""
+    match relation:
+        case Table():
+            return True
+        case Select(_, child):
+            return _is_selection(child)
+        case Project(outputs, child):
+            return _is_selection(child) and _plain(outputs) == set(names_of(child))
+        case _:
+            return False
 
 
 def _flattened(relation: Relation) -> tuple[dict[str, Scalar], tuple[Scalar, ...], tuple[Relation, ...]]:
@@ -138,3 +172,33 @@ def _reads_only(scalar: Scalar, columns: frozenset[str]) -> bool:
 def _plain(outputs: tuple[Named, ...]) -> frozenset[str]:
     """The columns that are outputs as they are."""
     return frozenset(output.scalar.name for output in outputs if isinstance(output.scalar, Ref))
+
+
+def _computes(scalar: Scalar) -> bool:
+    """Whether a Spark expression is part of it."""
+    match scalar:
+        case Opaque():
+            return True
+        case Compare(_, left, right) | And(left, right) | Or(left, right):
+            return _computes(left) or _computes(right)
+        case Not(operand) | IsNull(operand):
+            return _computes(operand)
+        case Ref() | Literal():
+            return False
+        case _:
+            assert_never(scalar)
+
+
+def _is_nested(scalar: Scalar) -> bool:
+    """Whether a Spark expression reads another one: it can only be bound to columns."""
+    match scalar:
+        case Opaque():
+            return not all(isinstance(arg, Ref) for arg in scalar.args)
+        case Compare(_, left, right) | And(left, right) | Or(left, right):
+            return _is_nested(left) or _is_nested(right)
+        case Not(operand) | IsNull(operand):
+            return _is_nested(operand)
+        case Ref() | Literal():
+            return False
+        case _:
+            assert_never(scalar)

@@ -37,8 +37,8 @@ JOINED_AGAIN_ROWS = 5_000
 class ViewChange:
     """A consolidated change of a view's table, all its columns and `__w`; rows are known.
 
-    For a grouped view every affected group has at most one row of weight −1 and one of weight 1. `places` tells
-    where the rows that leave are in the view's table, if that is known: then equal rows may be apart.
+    For a grouped view every affected group has at most one row of weight −1 and one of weight 1. A change that was
+    read from the view (`from_view`) has equal rows apart; `places` tells where those that leave are in its table.
     """
 
     data: DataFrame

@@ -37,6 +37,7 @@ from monus.algebra.relations import (
 from monus.algebra.scalars import columns_read, type_of
 from monus.algebra.text import to_text
 from monus.delta.signed import differentiate
+from monus.delta.stored_partners import stored_partners
 from monus.maintenance.derive import optimize
 from monus.maintenance.view_plan import ViewPlan
 
@@ -122,6 +123,9 @@ def _rules(plan: ViewPlan) -> list[str]:
             lines.append(f"{type(node).__name__.lower()}: {how}")
         elif rule := _rule(node):
             lines.append(rule)
+    for name in sorted(tables_of(plan.query) - set(plan.constants)) if top is None else ():
+        if stored_partners(plan.query, frozenset({name})) is not None:
+            lines.append(f"table {name}: if rows are only updated or deleted, their partners may be read from the view")
     return list(dict.fromkeys(lines))
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from monus.algebra.relations import Relation, Shared, Table, schema_of, tables_of
-from monus.algebra.scalars import Column
-from monus.compiler.frames import Frame, exported, fresh
+from monus.algebra.scalars import Column, Schema
+from monus.compiler.frames import Frame, exported
 from monus.compiler.multiplicity import expanded
 from monus.compiler.relations import Compiler, Leaf
 from monus.delta.stored_partners import StoredPartners, stored_partners
@@ -22,15 +23,19 @@ from monus.rewrite.push_restriction import push_restriction
 from monus.store.replace_rows import FILE, ROW
 
 VIEW = "__view"
-# Types whose equality is identity, also on the driver.
+# Types whose equality is identity.
 KEY_TYPES = ("tinyint", "smallint", "int", "bigint", "string")
 MOST_ROWS = 50_000
+LEAST_HELD, HELD_PER_EXPECTED = 1_000, 4
 PAYS = 1.0  # how large the view may be beside the inputs that are not read
 
 
 @dataclass(frozen=True, slots=True)
 class FromView:
-    """The signed rows, which are consolidated up to duplicates; what leaves, with the places where it is found."""
+    """The signed rows; what the view has twice is there twice, and nothing else is.
+
+    `inserted` is None where it must be counted; `places` are those of the rows that leave, where they are known.
+    """
 
     change: Frame
     inserted: int | None
@@ -45,29 +50,51 @@ def change_from_view(
     partners = stored_partners(query, changed)
     if partners is None or any(column.type not in KEY_TYPES for column in _key_columns(partners)):
         return None
-    if not _pays(compiler, partners, view_rows):
+    rows = sum(compiler.table(name).rows for name in tables_of(partners.rows))
+    spared = sum(compiler.table(name).rows for other in partners.others for name in tables_of(other))
+    if rows + view_rows > PAYS * spared:
         return None
     delta = Shared(partners.changed(changed))
     frame = compiler.compile(delta)
-    if frame.known_empty or not 0 < frame.rows <= MOST_ROWS:
+    if not 0 < frame.rows <= MOST_ROWS:
         return None
-    keys = _keys(frame, len(partners.keys))
+    keys = _keys(frame, [column.type for column in _key_columns(partners)])
     if keys is None:
         return None
     alone = keys.count + keys.balance  # so many rows are behind the keys now, if each had one
-    if _count(compiler, partners.behind(delta), alone) != alone:
+    if alone < 0 or _count(compiler, partners.behind(delta), alone) != alone:
         return None
     view = stored()
-    places = [name for name in (FILE, ROW) if name in view.data.columns]
-    columns = schema_of(query) + tuple(Column(name, "string") for name in places)
-    table = compiler.table
-    compiler = replace(compiler, table=lambda name: view if name == VIEW else table(name))
-    leaving = Shared(partners.stored(Table(VIEW, columns), delta))
-    gone = compiler.compile(leaving)
-    deleted = compiler.materializer.count(gone.data)
+    leaving = _leaving(compiler, partners, schema_of(query), delta, view, keys.count * view_rows / max(rows, 1.0))
+    if leaving is None:
+        return None
+    deleted = compiler.materializer.count(leaving)
     inserted = None if keys.per_key is None else keys.per_key * deleted
-    change = replace(compiler.compile(partners.change(leaving, delta)), total=2.0 * deleted, fraction=1.0)
-    return FromView(change, inserted, deleted, exported(gone).select(*places) if places else None)
+    found = _beside(compiler, Leaf(leaving, float(deleted))).compile(
+        partners.change(Table(VIEW, schema_of(query)), delta)
+    )
+    places = leaving.select(FILE, ROW) if FILE in view.data.columns else None
+    return FromView(replace(found, total=2.0 * deleted, fraction=1.0), inserted, deleted, places)
+
+
+def _leaving(
+    compiler: Compiler, partners: StoredPartners, schema: Schema, delta: Relation, view: Leaf, expected: float
+) -> DataFrame | None:
+    """The view's rows that have a key of the change, held; None if there are far more of them than expected."""
+    most = max(LEAST_HELD, HELD_PER_EXPECTED * round(expected))
+    if most > HELD_PER_EXPECTED * MOST_ROWS:
+        return None
+    places = tuple(Column(name, "string") for name in (FILE, ROW) if name in view.data.columns)
+    found = exported(_beside(compiler, view).compile(partners.stored(Table(VIEW, schema + places), delta)))
+    few = Frame(local_limit(found, most), {name: name for name in found.columns}, (), None, max(expected, 1.0))
+    held, count = compiler.materializer.hold(few, "the rows of the view that the change meets")
+    return held.data if count < most else None
+
+
+def _beside(compiler: Compiler, view: Leaf) -> Compiler:
+    """The same compiler, which also knows the view."""
+    table = compiler.table
+    return replace(compiler, table=lambda name: view if name == VIEW else table(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +106,14 @@ class _Keys:
     per_key: int | None
 
 
-def _keys(frame: Frame, width: int) -> _Keys | None:
+def _keys(frame: Frame, types: list[str]) -> _Keys | None:
     """None if a row comes where none leaves: nothing in the view tells the partners of a new key."""
-    names = list(frame.columns.values())[:width]
+    columns = [F.col(name) for name in list(frame.columns.values())[: len(types)]]
+    # Text that is no UTF-8 would not be told apart in Python.
+    keys = [c.cast("binary") if kind == "string" else c for c, kind in zip(columns, types, strict=True)]
     weights: dict[tuple[object, ...], list[int]] = {}
-    for *key, weight in frame.data.select(*names, frame.weight_column().alias(fresh())).collect():
-        weights.setdefault(tuple(key), []).append(weight)
+    for *key, weight in frame.data.select(*keys, frame.weight_column()).collect():
+        weights.setdefault(tuple(bytes(v) if isinstance(v, bytearray) else v for v in key), []).append(weight)
     if any(min(found) >= 0 for found in weights.values()):
         return None
     coming = {sum(weight for weight in found if weight > 0) for found in weights.values()}
@@ -100,15 +129,6 @@ def _count(compiler: Compiler, relation: Relation, most: int) -> int:
     return compiler.materializer.hold(few, "the rows behind the changed keys")[1]
 
 
-def _pays(compiler: Compiler, partners: StoredPartners, view_rows: float) -> bool:
-    read, spared = view_rows, 0.0
-    for name in tables_of(partners.rows):
-        read += compiler.table(name).rows
-    for other in partners.others:
-        spared += sum(compiler.table(name).rows for name in tables_of(other))
-    return read <= PAYS * spared
-
-
 def _key_columns(partners: StoredPartners) -> list[Column]:
-    names = {key for key, _ in partners.keys}
-    return [column for column in schema_of(partners.rows) if column.name in names]
+    types = {column.name: column for column in schema_of(partners.rows)}
+    return [types[key] for key, _ in partners.keys]

@@ -252,6 +252,8 @@ class Maintainer:
             if pending is not None:
                 union = derived.data.unionByName(pending)
                 whole = consolidated_change(union, target.columns, materializer)
+            elif derived.from_view and derived.places is None:
+                whole = consolidated_change(derived.data, target.columns, materializer)
             state = to_json({name: source.state for name, source in sources.items()})
             vectors = (decision.from_versions, decision.to_versions)
             if whole.is_empty and derived.is_empty and pending is None:

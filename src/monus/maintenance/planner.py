@@ -79,12 +79,17 @@ def plan_refresh(facts: Facts) -> RefreshPlan:
     if not changed and not facts.has_pending:
         sentence = "The sources have new versions, but no row changed."
         return _plan(facts, "vector", "NO_ROWS_CHANGED", sentence, ("record the new versions",))
-    steps = [f"read the change of {f.source} from its {f.kind} (at most {f.rows:.0f} rows)" for f in changed]
+    steps = [f"read the change of {f.source} from its {f.kind} ({_size(f)} rows)" for f in changed]
     if facts.has_pending:
         steps.append("read the pending change")
     steps += ["derive the change of the view", "fold it into the view's table", "publish the new state"]
     names = ", ".join(f.source for f in changed) or "what was propagated"
     return _plan(facts, "incremental", "INCREMENTAL", f"Only what changed is computed: {names}.", tuple(steps))
+
+
+def _size(fact: ChangeFact) -> str:
+    """A log tells a bound; of another view's batches only the size of the view is known."""
+    return f"{'perhaps' if fact.kind == 'batches' else 'at most'} {fact.rows:.0f}"
 
 
 def _lost(facts: Facts, lost: MonusError) -> RefreshPlan:
