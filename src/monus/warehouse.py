@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from monus.catalog.catalog import Catalog, set_aside_if_damaged
 from monus.catalog.records import RefreshRecord, ViewRecord
 from monus.errors import MonusError, NotSupported, RefreshFailed, UnknownTable, WarehouseClosed, WarehouseInvalid
+from monus.frontend.definition import spark_message
 from monus.maintenance.creation import Creation, NewView
 from monus.maintenance.definitions import Definitions
 from monus.maintenance.explain import Explanation, explain_view
@@ -48,7 +50,7 @@ DEFAULT_MODE = Mode.AUTO
 
 def connect(folder: str | Path, *, spark: SparkSession | None = None, catalog: str | None = None) -> Warehouse:
     """Open a warehouse folder, created if absent; with a local Spark unless one is given."""
-    root = Path(folder).absolute()
+    root = _local(folder)
     try:
         _check_folder(root)
     except OSError as error:
@@ -80,7 +82,7 @@ def connect(folder: str | Path, *, spark: SparkSession | None = None, catalog: s
 
 def rebuild_catalog(folder: str | Path, *, spark: SparkSession | None = None, catalog: str | None = None) -> Rebuilt:
     """Mend a warehouse whose catalog was lost or damaged; a damaged one is kept beside the new one."""
-    where = catalog or Path(folder).absolute() / MARK
+    where = catalog or _local(folder) / MARK
     if Path(where).is_file():
         set_aside_if_damaged(Path(where))
     with connect(folder, spark=spark, catalog=catalog) as warehouse:
@@ -199,6 +201,12 @@ class Warehouse:
                 done.append(self._maintainer.refresh(name, pinned=pinned))
             except MonusError as error:
                 failed[name] = error
+            except Exception as error:  # of Spark, while a source was opened: the others are to go on
+                failed[name] = RefreshFailed(
+                    f"The refresh of '{name}' failed: {spark_message(error)}",
+                    "The view is as it was before.",
+                    view=name,
+                )
         if failed:
             told = "; ".join(f"{name}: {error}" for name, error in failed.items())
             raise RefreshFailed(
@@ -356,7 +364,7 @@ class View:
         return self._warehouse._maintainer.partial_refresh(self.name)
 
     def cancel(self) -> bool:
-        """Stop a refresh that runs in another thread; the old state stays."""
+        """Stop a refresh that runs in another thread: the old state stays, unless it was about to commit already."""
         self._warehouse._check_open()
         return self._warehouse._maintainer.cancel(self.name)
 
@@ -379,6 +387,19 @@ class View:
 
     def __repr__(self) -> str:
         return f"View({self.name!r})"
+
+
+def _local(folder: str | Path) -> Path:
+    """The folder as a path; a URL of an object store is none, and would become a folder of that name."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", str(folder))
+    if scheme is None:
+        return Path(folder).absolute()
+    if scheme[1].lower() == "file":
+        return Path(re.sub(r"^file:/+", "/", str(folder), flags=re.IGNORECASE))
+    raise WarehouseInvalid(
+        f"The warehouse folder cannot be at {folder}: its catalog needs a file system that can lock files.",
+        "Give a folder on a local disk; tables that are elsewhere are attached: wh.attach(name, path).",
+    )
 
 
 def _check_folder(root: Path) -> None:

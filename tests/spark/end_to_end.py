@@ -120,6 +120,10 @@ class Sequence:
 
     def _note(self, done: RefreshRecord) -> None:
         self.strategies[f"{done.operation} {done.strategy}"] += 1
+        if not done.incremental and done.code not in ("FIRST", "REQUESTED"):
+            reasons = self.warehouse.view(done.view).explain().reasons
+            if done.code not in [reason.code for reason in reasons]:
+                raise Mismatch(f"seed {self.seed}: {done.view} was refreshed in full, {done.code}: {done.reason}")
         rows = f"+{done.rows_inserted} -{done.rows_deleted}"
         self.log.append(f"  {done.view}: {done.operation} {done.strategy} {done.code} {rows}")
 

@@ -24,12 +24,14 @@ from monus.errors import (
     SourceInvalid,
     SourceRecreated,
     SourceSchemaChanged,
+    StatementInvalid,
     ViewBusy,
     WarehouseClosed,
     WarehouseInvalid,
     WarehouseTooNew,
 )
 from monus.maintenance.lease import held_lease
+from monus.store.changes import has_change_feed
 from monus.store.delta_table import DeltaTable
 from tests.spark.picture import picture, refused
 
@@ -199,6 +201,33 @@ def test_attach_what_cannot_be(wh: monus.Warehouse, spark: SparkSession, tmp_pat
         wh.attach("x", str(tmp_path / "parquet"))
     with refused(wh, NameExists, "'sales'"):
         wh.attach("sales", str(tmp_path / "parquet"))
+    with refused(wh, SourceInvalid, "'per_cust'"):
+        wh.attach("door", wh._catalog.view("per_cust").location)
+    with refused(wh, StatementInvalid, "__x"):
+        wh.attach("__x", str(tmp_path / "parquet"))
+
+
+def test_a_change_feed_is_switched_on_with_consent_only(
+    wh: monus.Warehouse, spark: SparkSession, tmp_path: Path
+) -> None:
+    for name, consent in (("unasked", {}), ("asked", {"change_feed": True})):
+        path = str(tmp_path / name)
+        spark.range(3).write.format("delta").save(path)
+        wh.attach(name, path, **consent)
+        table = DeltaTable(spark, path)
+        assert has_change_feed(table.snapshot()) == bool(consent)
+        assert table.version() == len(consent)
+        wh._creation.drop_table(name)
+
+
+def test_a_folder_in_an_object_store(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("s3://bucket/wh", "s3a://bucket/wh", "abfss://c@account/wh"):
+        with pytest.raises(WarehouseInvalid, match="lock"):
+            monus.connect(folder, spark=spark)
+    assert list(tmp_path.iterdir()) == []
+    with monus.connect(f"file://{tmp_path}/wh", spark=spark) as opened:
+        assert opened.root == tmp_path / "wh"
 
 
 # -- the sources

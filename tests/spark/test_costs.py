@@ -125,12 +125,19 @@ def test_propagate_is_one_append(warehouse: monus.Warehouse) -> None:
     assert view.verify().ok
     folded = view.partial_refresh()
     assert (folded.strategy, folded.code, folded.commits) == ("rewrite", "FOLDED", 1)
+    assert folded.spark_jobs <= 4
     assert view.verify().ok
     assert view.status().fresh
 
 
 def test_full_is_one_commit(warehouse: monus.Warehouse) -> None:
+    warehouse.refresh()
+    warehouse.sql("DELETE FROM costs WHERE k = 9")
     done = warehouse.view("by_key").refresh(full=True)
     assert isinstance(done, monus.Refresh)
     assert (done.strategy, done.incremental, done.code, done.commits) == ("full", False, "REQUESTED", 1)
+    assert done.rows_deleted == done.rows_inserted + 1 > 1
+    assert done.to_versions["costs"] == done.from_versions["costs"] + 1
+    assert warehouse.view("by_key").history(1) == [done]
+    assert done.spark_jobs <= 10
     assert warehouse.view("by_key").verify().ok

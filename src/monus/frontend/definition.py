@@ -43,6 +43,17 @@ SETTINGS = (
     "spark.sql.session.collation.enabled",
     "spark.sql.legacy.negativeIndexInArrayInsert",
     "spark.sql.legacy.sizeOfNull",
+    "spark.sql.timestampType",
+    "spark.sql.ansi.doubleQuotedIdentifiers",
+    "spark.sql.ansi.enforceReservedKeywords",
+    "spark.sql.parser.escapedStringLiterals",
+    "spark.sql.parser.quotedRegexColumnNames",
+    "spark.sql.legacy.setopsPrecedence.enabled",
+    "spark.sql.legacy.literal.pickMinimumPrecision",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled",
+    "spark.sql.legacy.integerGroupingId",
+    "spark.sql.legacy.followThreeValuedLogicInArrayExists",
+    "spark.sql.legacy.interval.enabled",
 )
 _CONTEXT = "__monus_context"
 

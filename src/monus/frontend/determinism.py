@@ -29,6 +29,8 @@ ORDER_SENSITIVE = {
     "KllMergeAggFloat", "KllMergeAggDouble", "HllSketchAgg", "HllUnionAgg", "ThetaSketchAgg", "ThetaUnionAgg",
     "ThetaIntersectionAgg",
 }  # fmt: skip
+# With these the answer may be another one although no row has changed.
+MAY_CHANGE = {"READS_CLOCK", "READS_SESSION", "NOT_DETERMINISTIC", "USER_FUNCTION"}
 ORDER_HIDERS = {"SortArray", "Size", "ArraySize"}
 
 
@@ -64,7 +66,8 @@ def _inputs(expression: Any, kind: str) -> list[Any]:
     if kind in ORDER_HIDERS and children and class_name(children[0]) == "AggregateExpression":
         function = children[0].aggregateFunction()
         if class_name(function) in ("CollectList", "CollectSet"):
-            return [*children[1:], *items(function.children())]
+            aggregate = children[0]
+            return [*children[1:], *items(function.children()), *items(aggregate.children())[1:]]  # and its filter
     return children
 
 

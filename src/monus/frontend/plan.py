@@ -32,6 +32,7 @@ from monus.algebra.relations import (
 from monus.algebra.scalars import Column, Ref
 from monus.errors import DuplicateColumns
 from monus.frontend.aggregates import check_spelling, split_aggregate
+from monus.frontend.determinism import MAY_CHANGE, reasons
 from monus.frontend.expressions import Untranslatable, attribute_id, check, to_scalar, type_name
 from monus.frontend.jvm import class_name, items, option
 from monus.frontend.names import Names
@@ -93,6 +94,19 @@ def sources(plan: Any) -> list[Source]:
         if source is not None and source not in found:
             found.append(source)
     return found
+
+
+def undetermined(plan: Any) -> Reason | None:
+    """Why the answer may change although no Delta table does: it reads the clock, or files that tell nothing."""
+    for node in _all_nodes(plan):
+        source = as_source(node)
+        if source is not None and not source.is_delta:
+            return _not_delta(source)
+        for expression in items(node.expressions()):
+            for reason in reasons(expression):
+                if reason.code in MAY_CHANGE:
+                    return reason
+    return None
 
 
 def columns_read(plan: Any, path: str) -> set[str]:
@@ -204,9 +218,7 @@ class _Translator:
         source = as_source(node)
         assert source is not None
         if not source.is_delta:
-            raise Untranslatable(
-                Reason("SOURCE_NOT_DELTA", source.description, "Only Delta tables tell what changed. Copy it into one.")
-            )
+            raise Untranslatable(_not_delta(source))
         if source.pinned:
             raise Untranslatable(
                 Reason(
@@ -258,6 +270,10 @@ class _Translator:
     def _reason(self, node: Any, kind: str) -> Reason:
         sentence = INSTEAD.get(kind, f"{kind} is not maintained. Leave it out, or refresh in full.")
         return Reason("OPERATOR", kind, sentence)
+
+
+def _not_delta(source: Source) -> Reason:
+    return Reason("SOURCE_NOT_DELTA", source.description, "Only Delta tables tell what changed. Copy it into one.")
 
 
 def _all_nodes(plan: Any) -> list[Any]:

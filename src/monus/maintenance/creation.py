@@ -23,6 +23,7 @@ from monus.errors import (
     NameExists,
     NotIncremental,
     RefreshFailed,
+    SourceInvalid,
     StatementInvalid,
     UnknownTable,
 )
@@ -182,7 +183,15 @@ class Creation:
         """An existing Delta table; its change feed is switched on only if the caller says so."""
         if self._catalog.find_table(name) is not None or self._catalog.find_view(name) is not None:
             raise NameExists(f"The warehouse has a table or view '{name}' already.", "Choose another name.", name=name)
+        check_name(name)
         location = resolve(self._spark, path_or_table)
+        for view in self._catalog.views():
+            if any(same_path(location, normal_path(self._spark, own)) for own in _tables_of(view)):
+                raise SourceInvalid(
+                    f"{path_or_table} is a table of the materialized view '{view.name}'.",
+                    f"Read the view by its name, {view.name}.",
+                    view=view.name,
+                )
         table = DeltaTable(self._spark, location)
         known = self._names.location(name)
         if known is not None and normal_path(self._spark, known) != location:
@@ -215,6 +224,8 @@ class Creation:
         columns = tuple(ColumnRecord(f.name, f.dataType.simpleString()) for f in plan.visible.fields)
         location = normal_path(self._spark, path)
         definition = new.definition.to_json() | self._schemas(plan)
+        if plan.may_change is not None:
+            definition["may_change"] = plan.may_change.code
         return ViewRecord(
             name=new.name,
             definition=definition,
@@ -280,6 +291,10 @@ class Creation:
         if self._catalog.find_table(name) is None:
             raise UnknownTable(f"The warehouse has no table or view '{name}'.", "Attach it: wh.attach(name, path).")
         return SourceRecord(name, "table")
+
+
+def _tables_of(view: ViewRecord) -> tuple[str, str]:
+    return view.location, pending_path(view.location)
 
 
 def check_name(name: str) -> None:

@@ -29,6 +29,7 @@ from monus.errors import (
     RefreshFailed,
     SourceHistoryLost,
     SourceRecreated,
+    SourceSchemaChanged,
     ViewUnusable,
 )
 from monus.frontend.definition import spark_message
@@ -120,6 +121,8 @@ class Maintainer:
     def plan(self, name: str, full: bool = False) -> RefreshPlan:
         """What `refresh` would do, without doing it."""
         record = self.catalog.view(name)
+        if not record.usable and not full:
+            raise unusable(record)
         sources = self.sources(record)
         plan = self.plans.of(record, sources)
         changes, lost = self._changes(record, plan, sources, record.pending_vector)
@@ -154,6 +157,8 @@ class Maintainer:
     def _nothing_to_do(self, operation: Operation, sources: Mapping[str, Source]) -> RefreshRecord | None:
         """The path that matters most: no source has a new version. No lease, no session, no job."""
         record = operation.record
+        if record.definition.get("may_change"):
+            return None  # it reads the clock, or what no version tells about
         vector = from_json(record.vector)
         if {name: source.state for name, source in sources.items()} != vector:
             return None
@@ -193,8 +198,8 @@ class Maintainer:
                 continue
             try:
                 changes[name] = source.change_since(vector[name])
-            except (SourceHistoryLost, SourceRecreated) as error:
-                return changes, error
+            except (SourceHistoryLost, SourceRecreated, SourceSchemaChanged) as error:
+                return changes, error  # a column that the view reads is still the same: `sources` has looked
         return changes, None
 
     def _facts(
@@ -217,6 +222,7 @@ class Maintainer:
             {name: source.state for name, source in sources.items()},
             tuple(ChangeFact(name, change.kind, change.rows) for name, change in changes.items()),
             lost,
+            plan.may_change,
         )
 
     def _move_vector(
@@ -241,7 +247,7 @@ class Maintainer:
         jobs: Jobs,
     ) -> RefreshRecord:
         record = operation.record
-        materializer = Materializer(session)
+        materializer = Materializer(session, on_run=lambda _: jobs.check())
         try:
             target = self._target(record, plan, session)
             pending = self._pending(record, session)
@@ -295,6 +301,7 @@ class Maintainer:
         done: list[RefreshRecord] = []
 
         def write(number: Any) -> int | None:
+            jobs.check()
             if is_read and not derived.is_empty:
                 self._append_batch(record, derived, number.version, target.table.spark)
                 operation.commits += 1
@@ -329,13 +336,14 @@ class Maintainer:
     ) -> RefreshRecord:
         record = operation.record
         session.conf.set("spark.sql.adaptive.enabled", "true")
-        materializer = Materializer(session)
+        materializer = Materializer(session, on_run=lambda _: jobs.check())
         try:
             state = to_json({name: source.state for name, source in sources.items()})
             if plan.query is None:
                 plan = replace(plan, frame=self.plans.pinned_frame(session, record, sources))
             data = Deriver(session, plan, sources, materializer).full()
             target = self._target(record, plan, session)
+            replaced = target.table.rows(target.snapshot) or 0
             # A view that was grouped when it was made, and now can only be computed in full, loses its stored sums.
             kept = [c.name for c in target.columns if c.name in data.columns]
             is_reshaped = len(kept) < len(target.columns)
@@ -351,6 +359,7 @@ class Maintainer:
             done: list[RefreshRecord] = []
 
             def write(number: Any) -> int | None:
+                jobs.check()
                 if difference is not None and not difference.is_empty:
                     self._append_batch(record, difference, number.version, session)
                     operation.commits += 1
@@ -365,10 +374,8 @@ class Maintainer:
                 )
 
             def describe(number: int) -> RefreshRecord:
-                rows = _written_rows(target.table)
-                done.append(
-                    operation.describe("full", decision.code, decision.reason, vectors, (rows, 0), jobs.count())
-                )
+                change = (_written_rows(target.table), replaced)
+                done.append(operation.describe("full", decision.code, decision.reason, vectors, change, jobs.count()))
                 return done[0]
 
             self._accept_new_sources(sources)
@@ -410,7 +417,7 @@ class Maintainer:
             return self._recorded(operation.describe("none", reason.code, sentence, vectors))
         state = to_json({name: source.state for name, source in sources.items()})
         with self._running_jobs(operation) as (session, jobs):
-            materializer = Materializer(session)
+            materializer = Materializer(session, on_run=lambda _: jobs.check())
             try:
                 target = self._target(record, plan, session)
                 pending = self._pending(record, session)
@@ -428,6 +435,7 @@ class Maintainer:
                 done: list[RefreshRecord] = []
 
                 def write(number: Any) -> int | None:
+                    jobs.check()
                     operation.commits += 1
                     return self._append_batch(record, change, number.version, session)
 
@@ -453,7 +461,7 @@ class Maintainer:
             return self._recorded(operation.describe("none", "NOTHING_PENDING", "Nothing is pending.", vectors))
         plan = self.plans.of(record)
         with self._running_jobs(operation) as (session, jobs):
-            materializer = Materializer(session)
+            materializer = Materializer(session, on_run=lambda _: jobs.check())
             try:
                 target = self._target(record, plan, session)
                 pending = self._pending(record, session)

@@ -59,16 +59,14 @@ class Operation:
 
 @dataclass(slots=True)
 class Board:
-    """What runs in this process, by view, and the job groups that somebody wants to stop."""
+    """What runs in this process, by view."""
 
     running: dict[str, Jobs] = field(default_factory=dict)
-    cancelled: set[str] = field(default_factory=set)
 
     def cancel(self, view: str) -> bool:
         jobs = self.running.get(key_of(view))
         if jobs is None:
             return False
-        self.cancelled.add(jobs.group)
         jobs.cancel()
         return True
 
@@ -96,7 +94,7 @@ class Running:
         self._board.running.pop(key_of(name), None)
         self._group.__exit__(None, None, None)
         self._session.__exit__(None, None, None)
-        if error is not None and self._jobs.group in self._board.cancelled:
+        if error is not None and self._jobs.cancelled:
             raise RefreshCancelled(
                 f"The {self._operation.name} of '{name}' was cancelled.", "The view is as it was before.", view=name
             ) from error

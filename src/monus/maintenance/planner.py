@@ -1,6 +1,6 @@
 """What a refresh will do, decided from facts alone: no Spark, no catalog, nothing is changed.
 
-The executor carries out these steps and `dry_run` shows them, so that the two cannot differ.
+The refresh follows the kind, and `dry_run` shows it with the steps, so that the two cannot differ.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from monus.algebra.reasons import Reason
-from monus.errors import MonusError, NotIncremental, SourceHistoryLost
+from monus.errors import MonusError, NotIncremental, SourceHistoryLost, SourceSchemaChanged
 from monus.maintenance.vectors import Vector, numbers
 
 Kind = Literal["none", "vector", "incremental", "full"]
@@ -39,6 +39,7 @@ class Facts:
     target: Vector
     changes: tuple[ChangeFact, ...]
     lost: MonusError | None = None
+    may_change: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +65,15 @@ def plan_refresh(facts: Facts) -> RefreshPlan:
         return _full(facts, "REQUESTED", "A full refresh was asked for.")
     if not facts.is_filled:
         return _full(facts, "FIRST", "The view is computed for the first time.")
-    if facts.lost is None and not facts.has_pending and dict(facts.vector) == dict(facts.target):
+    is_behind = facts.has_pending or dict(facts.vector) != dict(facts.target)
+    if facts.lost is None and facts.may_change is None and not is_behind:
         return _plan(facts, "none", "NO_CHANGE", "No source has changed.", ())
     if facts.mode == "FULL":
         return _full(facts, "MODE_FULL", "The view's mode is FULL.")
     if facts.lost is not None:
         return _lost(facts, facts.lost)
     if facts.reasons:
-        reason = facts.reasons[0]
+        reason = facts.may_change or facts.reasons[0]
         if facts.mode == "STRICT":
             raise _not_incremental(facts, reason)
         return _full(facts, reason.code, f"{reason.operator}: {reason.sentence}")
@@ -93,7 +95,7 @@ def _size(fact: ChangeFact) -> str:
 
 
 def _lost(facts: Facts, lost: MonusError) -> RefreshPlan:
-    if not isinstance(lost, SourceHistoryLost) or facts.mode == "STRICT":
+    if not isinstance(lost, SourceHistoryLost | SourceSchemaChanged) or facts.mode == "STRICT":
         raise lost
     return _full(facts, lost.code, f"{lost.message} The view is refreshed in full.")
 

@@ -42,12 +42,17 @@ class SessionPool:
                 self._idle[key].append(session)
 
 
+class Cancelled(Exception):
+    """The operation is to stop; whoever runs it says so to the user."""
+
+
 @dataclass
 class Jobs:
     """The jobs of one operation: a group that can be counted and cancelled."""
 
     spark: SparkSession
     group: str
+    cancelled: bool = False
 
     def count(self) -> int:
         """How many jobs the group has started so far."""
@@ -56,7 +61,13 @@ class Jobs:
         return len(self.spark.sparkContext.statusTracker().getJobIdsForGroup(self.group))
 
     def cancel(self) -> None:
+        """Ends the jobs that run; those that would come next are not begun, if `check` is asked before."""
+        self.cancelled = True
         self.spark.sparkContext.cancelJobGroup(self.group)
+
+    def check(self) -> None:
+        if self.cancelled:
+            raise Cancelled
 
 
 @contextmanager

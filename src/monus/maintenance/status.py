@@ -59,7 +59,10 @@ def status_of(maintainer: Maintainer, record: ViewRecord) -> Status:
     seconds = 0.0 if oldest is None else max(0.0, datetime.now(UTC).timestamp() - oldest / 1000)
     if record.unusable_reason is not None:
         reason = record.unusable_reason.sentence
-    fresh = record.usable and record.batch > 0 and transactions == 0
+    may_change = record.definition.get("may_change")
+    if may_change and not reason:
+        reason = f"[{may_change}] Its answer may change although no source does, so it is never known to be fresh."
+    fresh = record.usable and record.batch > 0 and transactions == 0 and not may_change
     pending = record.pending_from <= record.batch
     return Status(
         record.name, fresh, Behind(transactions, seconds), record.vector, record.policy, record.mode, record.usable,

@@ -20,7 +20,7 @@ from monus.compiler.frames import Frame
 from monus.compiler.identity import identity_key
 from monus.compiler.multiplicity import consolidated
 
-TOLERANCE = 1e-9
+TOLERANCE, INFINITY = 1e-9, float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,11 @@ def _scaled(difference: DataFrame, scale: Scale | None) -> DataFrame:
 
 
 def _is_close(left: Column, right: Column, largest_input: Column) -> Column:
-    scale = F.greatest(F.abs(left), F.abs(right), largest_input, F.lit(1e-6))
-    return left.eqNullSafe(right) | F.coalesce(F.abs(left - right) <= scale * TOLERANCE, F.lit(False))
+    # For Spark NaN is larger than all and equal to itself: beside it, or beside infinity, everything would be close.
+    inputs = F.when(largest_input < INFINITY, largest_input)
+    scale = F.greatest(F.abs(left), F.abs(right), inputs, F.lit(1e-6))
+    is_near = (scale < INFINITY) & (F.abs(left - right) <= scale * TOLERANCE)
+    return left.eqNullSafe(right) | F.coalesce(is_near, F.lit(False))
 
 
 def _copies(data: DataFrame, names: list[Column], weight: Column) -> DataFrame:

@@ -19,7 +19,7 @@ from monus.delta.group_state import layout, stored_query
 from monus.errors import DefinitionInvalid, UnknownTable
 from monus.frontend.expressions import Untranslatable
 from monus.frontend.jvm import analyzed
-from monus.frontend.plan import Source, check_unique_output, columns_read, sources, translate
+from monus.frontend.plan import Source, check_unique_output, columns_read, sources, translate, undetermined
 from monus.rewrite.prune_columns import prune_columns
 
 NameOf = Callable[[Source], str | None]
@@ -40,6 +40,8 @@ class ViewPlan:
     shape: Grouped | None
     layout: Layout | None
     constants: dict[str, Any]
+    may_change: Reason | None = None
+    """Why the answer may be another one although no source has changed."""
 
     @property
     def is_incremental(self) -> bool:
@@ -96,7 +98,7 @@ def plan_view(spark: SparkSession, frame: DataFrame, name_of: NameOf) -> ViewPla
     try:
         translation = translate(spark._jvm, plan, lambda source: name_of(source) or "")
     except Untranslatable as found:
-        return ViewPlan(frame, visible, tuple(names), (found.reason,), None, None, None, {})
+        return ViewPlan(frame, visible, tuple(names), (found.reason,), None, None, None, {}, undetermined(plan))
     query = prune_columns(translation.query)
     shape = grouped(query)
     in_the_way = float_below(query, shape)

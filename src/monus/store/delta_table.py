@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from monus.errors import NameExists, SourceHistoryLost, SourceInvalid
 from monus.store.files import check_files
 from monus.store.jvm import is_caused_by, java, java_class, java_session, none, seq, some, string_array
-from monus.store.listing import listed_extent, listed_files
+from monus.store.listing import listed_extent, listed_files, listed_rows
 from monus.store.log import Metadata, commits, parse_metadata
 
 # What Delta raises when a version cannot be put together from what is left of the log.
@@ -181,6 +181,10 @@ class DeltaTable:
     def extent(self, snapshot: Snapshot, column: str) -> tuple[int, int] | None:
         """Bounds of a column of whole numbers, where the files tell them without a job."""
         return listed_extent(self, snapshot.jvm, column)
+
+    def rows(self, snapshot: Snapshot) -> int | None:
+        """The number of rows, where the files tell it without a job."""
+        return listed_rows(self, snapshot.jvm)
 
     def read_version(self, version: int) -> DataFrame:
         """The rows of an earlier version; SourceHistoryLost if its log or its files are gone."""

@@ -58,6 +58,15 @@ def listed_extent(table: HasLog, jvm_snapshot: Any, column: str) -> Extent | Non
     return known.extents.get(column)
 
 
+def listed_rows(table: HasLog, jvm_snapshot: Any) -> int | None:
+    """How many rows there are by the statistics of all files; None where they do not tell."""
+    known = _listing(table, jvm_snapshot)
+    counts = [file.numLogicalRecords() for file in known.files.values()] if known is not None else None
+    if counts is None or not all(count.isDefined() for count in counts):
+        return None
+    return sum(int(count.get()) for count in counts)
+
+
 def _listing(table: HasLog, jvm_snapshot: Any) -> Listing | None:
     key = (str(table.spark.sparkContext.applicationId), table.path)
     with _lock:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from monus.algebra.reasons import Reason
-from monus.errors import NotIncremental, SourceHistoryLost, SourceRecreated
+from monus.errors import NotIncremental, SourceHistoryLost, SourceRecreated, SourceSchemaChanged
 from monus.maintenance.planner import ChangeFact, Facts, plan_refresh
 from monus.maintenance.vectors import TableState, ViewState
 
@@ -68,6 +68,14 @@ def test_nothing_changed_for_a_view_that_is_not_incremental() -> None:
     assert decision(replace(NOTHING, reasons=(SAMPLE,))) == ("none", "NO_CHANGE")
 
 
+def test_an_answer_that_may_change_by_itself_is_computed_again() -> None:
+    clock = Reason("READS_CLOCK", "current_date()", "The answer changes as time passes.")
+    facts = replace(NOTHING, reasons=(SAMPLE,), may_change=clock)
+    assert decision(facts) == ("full", "READS_CLOCK")
+    with pytest.raises(NotIncremental):
+        plan_refresh(replace(facts, mode="STRICT"))
+
+
 def test_new_versions_without_a_changed_row_move_the_vector_only() -> None:
     assert decision(replace(NOTHING, target=NEW)) == ("vector", "NO_ROWS_CHANGED")
 
@@ -123,6 +131,13 @@ def test_a_lost_history_is_told_and_refreshed_in_full(facts: Facts) -> None:
 def test_strict_raises_where_the_history_is_lost() -> None:
     with pytest.raises(SourceHistoryLost):
         plan_refresh(replace(CHANGED, mode="STRICT", lost=LOST))
+
+
+def test_a_schema_that_changed_where_the_view_does_not_look_is_refreshed_in_full() -> None:
+    changed = SourceSchemaChanged("The type of note in sales changed.", "Refresh in full.")
+    assert decision(replace(CHANGED, lost=changed)) == ("full", "SOURCE_SCHEMA_CHANGED")
+    with pytest.raises(SourceSchemaChanged):
+        plan_refresh(replace(CHANGED, mode="STRICT", lost=changed))
 
 
 @pytest.mark.parametrize("mode", ["AUTO", "INCREMENTAL", "STRICT"])
