@@ -364,7 +364,10 @@ class View:
         return self._warehouse._maintainer.partial_refresh(self.name)
 
     def cancel(self) -> bool:
-        """Stop a refresh that runs in another thread: the old state stays, unless it was about to commit already."""
+        """Stop a refresh that runs in another thread: the old state stays, unless it was about to commit already.
+
+        Spark ends a task when it next reads a row; one that computes long within a row goes on until then.
+        """
         self._warehouse._check_open()
         return self._warehouse._maintainer.cancel(self.name)
 
