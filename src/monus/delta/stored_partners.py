@@ -12,6 +12,7 @@ table is not read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -103,7 +104,7 @@ def stored_partners(query: Relation, changed: frozenset[str]) -> StoredPartners 
         return None
     columns = frozenset(names_of(moving[0]))
     # An expression may fail for a row without partners, which the query would never compute it for.
-    of_rows = tuple(c for c in conditions if _reads_only(c, columns) and not _computes(c))
+    of_rows = tuple(c for c in conditions if _reads_only(c, columns) and not any(_expressions(c)))
     crossing = tuple(c for c in conditions if c not in of_rows)
     own = tuple(Named(name, scalar) for name, scalar in outputs.items() if _reads_only(scalar, columns))
     mixed = (scalar for scalar in outputs.values() if not _reads_only(scalar, columns))
@@ -113,7 +114,7 @@ def stored_partners(query: Relation, changed: frozenset[str]) -> StoredPartners 
     keys = tuple((key, output) for key, output in shown.items() if output is not None)
     if not keys or len(keys) < len(shown) or columns - deciding - _plain(own):
         return None
-    if any(_is_nested(output.scalar) for output in own):
+    if any(_is_nested(expression) for output in own for expression in _expressions(output.scalar)):
         return None
     rows = Select(conjunction(of_rows), moving[0]) if of_rows else moving[0]
     return StoredPartners(tuple(outputs), rows, tuple(leaf for leaf in leaves if leaf is not moving[0]), keys, own)
@@ -174,31 +175,22 @@ def _plain(outputs: tuple[Named, ...]) -> frozenset[str]:
     return frozenset(output.scalar.name for output in outputs if isinstance(output.scalar, Ref))
 
 
-def _computes(scalar: Scalar) -> bool:
-    """Whether a Spark expression is part of it."""
+def _expressions(scalar: Scalar) -> Iterator[Opaque]:
+    """The Spark expressions that it is made of, the outer ones."""
     match scalar:
         case Opaque():
-            return True
+            yield scalar
         case Compare(_, left, right) | And(left, right) | Or(left, right):
-            return _computes(left) or _computes(right)
+            yield from _expressions(left)
+            yield from _expressions(right)
         case Not(operand) | IsNull(operand):
-            return _computes(operand)
+            yield from _expressions(operand)
         case Ref() | Literal():
-            return False
+            return
         case _:
             assert_never(scalar)
 
 
-def _is_nested(scalar: Scalar) -> bool:
-    """Whether a Spark expression reads another one: it can only be bound to columns."""
-    match scalar:
-        case Opaque():
-            return not all(isinstance(arg, Ref) for arg in scalar.args)
-        case Compare(_, left, right) | And(left, right) | Or(left, right):
-            return _is_nested(left) or _is_nested(right)
-        case Not(operand) | IsNull(operand):
-            return _is_nested(operand)
-        case Ref() | Literal():
-            return False
-        case _:
-            assert_never(scalar)
+def _is_nested(expression: Opaque) -> bool:
+    """Whether it reads another expression: the compiler binds it to columns only."""
+    return not all(isinstance(arg, Ref) for arg in expression.args)
