@@ -204,7 +204,7 @@ class Warehouse:
             except Exception as error:  # of Spark, while a source was opened: the others are to go on
                 failed[name] = RefreshFailed(
                     f"The refresh of '{name}' failed: {spark_message(error)}",
-                    "The view is as it was before.",
+                    "The view is as it was before; look at its sources, then refresh it again.",
                     view=name,
                 )
         if failed:
