@@ -6,6 +6,7 @@ ARGS ?=
 SEED ?=
 MINUTES ?= 10
 SF ?= 1
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick faults lint format bench fuzz clean
@@ -23,8 +24,8 @@ $(READY): pyproject.toml requirements-dev.lock scripts/setup scripts/fetch_jars.
 demo: $(READY) ## the retail example: two views over a million sales, refreshed incrementally
 	@$(BIN)/python examples/retail.py
 
-test: $(READY) ## all tests, those without Spark first; ARGS="-k name" for some
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY) ## all tests, by two processes with a Spark each; ARGS="-k name" for some, WORKERS=0 for one process
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 quick: $(READY) ## the tests that need no Spark (seconds)
 	@$(BIN)/python -m pytest -m "not spark" $(ARGS)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import monus
-from bench import environment, markdown, output
+from bench import environment, markdown, output, retail_day
 from bench.case import Case, Say, Scale
 from bench.cases.registry import CASES
 from bench.results import Outcome, Report
@@ -21,11 +21,14 @@ from bench.runner import Plan, Runner
 
 ROOT = Path(__file__).parent
 DEFAULT_REPEATS = 5
+RETAIL_DAY = "retail_day"  # measured in its own way
 
 
 def arguments(words: list[str], environ: dict[str, str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Incremental against full, in one run.")
-    parser.add_argument("--case", choices=sorted(CASES), action="append", help="only this case; may be repeated")
+    parser.add_argument(
+        "--case", choices=sorted([*CASES, RETAIL_DAY]), action="append", help="only this case; may be repeated"
+    )
     parser.add_argument("--changes", nargs="+", metavar="CHANGE", help="only these changes")
     parser.add_argument("--repeats", type=_positive, default=DEFAULT_REPEATS, help="measured rounds (default: 5)")
     parser.add_argument("--warmups", type=int, default=1, help="rounds before them that do not count (default: 1)")
@@ -33,6 +36,7 @@ def arguments(words: list[str], environ: dict[str, str]) -> argparse.Namespace:
     parser.add_argument("--sf", type=float, default=factor, help="scale factor (default: $SF, or 1)")
     parser.add_argument("--mode", choices=("incremental", "auto"), default="incremental", help="mode of the views")
     parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the results")
+    parser.add_argument("--hours", type=_positive, default=retail_day.HOURS, help="of retail_day (default: 24)")
     parser.add_argument("--list", action="store_true", help="name the cases and their changes, and end")
     found = parser.parse_args(words)
     known = {change.name for case in _cases(found) for change in case.changes}
@@ -59,7 +63,7 @@ def listing() -> str:
         lines.append(f"{case.name}: {case.title}")
         lines += [f"  view    {view.name:<18} {view.title}" for view in case.views]
         lines += [f"  change  {change.name:<18} {change.title}" for change in case.changes]
-    return "\n".join(lines)
+    return "\n".join([*lines, f"{RETAIL_DAY}: a day under each policy (Example 5.4 of Colby et al.)"])
 
 
 def main(words: list[str]) -> int:
@@ -69,6 +73,8 @@ def main(words: list[str]) -> int:
         return 0
     plans = [plan_of(case, found) for case in _cases(found)]
     wrong = [measure(plan, found.out) for plan in plans if plan.changes]
+    if RETAIL_DAY in (found.case or ()) or not (found.case or found.changes):
+        wrong.append(retail_day.measure(found.out, _progress(), found.hours))
     return 1 if any(wrong) else 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class MonusError(Exception):
@@ -15,6 +15,10 @@ class MonusError(Exception):
         self.hint = hint
         self.fields = fields
         super().__init__(f"[{self.code}] {message}" + (f" {hint}" if hint else ""))
+
+    def while_doing(self, what: str) -> Self:
+        """The same error, which also says what failed by it."""
+        return type(self)(f"{what} failed: {self.message}", self.hint, **self.fields)
 
 
 # -- the place where Monus runs
@@ -40,8 +44,22 @@ class WarehouseTooNew(MonusError):
     code = "WAREHOUSE_TOO_NEW"
 
 
-class CatalogUnavailable(MonusError):
-    """The catalog cannot be opened or locked."""
+class StorageUnavailable(MonusError):
+    """What is to be made durable cannot be, now; nothing is wrong with the data or the query."""
+
+    code = "STORAGE_UNAVAILABLE"
+
+
+class DiskFull(StorageUnavailable):
+    code = "DISK_FULL"
+
+
+class FolderReadOnly(StorageUnavailable):
+    code = "FOLDER_READ_ONLY"
+
+
+class CatalogUnavailable(StorageUnavailable):
+    """The catalog cannot be opened, locked or written to."""
 
     code = "CATALOG_UNAVAILABLE"
 
@@ -63,6 +81,10 @@ class UnknownColumn(MonusError):
 
 class UnknownView(MonusError):
     code = "UNKNOWN_VIEW"
+
+
+class UnknownAssertion(MonusError):
+    code = "UNKNOWN_ASSERTION"
 
 
 class NameExists(MonusError):
@@ -170,3 +192,42 @@ class RefreshFailed(MonusError):
     """One or more views could not be refreshed; the others were."""
 
     code = "REFRESH_FAILED"
+
+
+# -- transactions
+
+
+class TransactionConflict(MonusError):
+    """Another transaction changed the same rows first; nothing of this one was written."""
+
+    code = "TRANSACTION_CONFLICT"
+
+
+class TransactionRefused(MonusError):
+    """The change of an immediate view cannot be derived; nothing was written."""
+
+    code = "TRANSACTION_REFUSED"
+
+
+class TransactionOutstanding(MonusError):
+    """The transaction is committed, but not all of it could be applied yet; it will be."""
+
+    code = "TRANSACTION_OUTSTANDING"
+
+
+class TransactionBlocked(MonusError):
+    """An earlier transaction is committed and cannot be completed yet; nothing of this one was written."""
+
+    code = "TRANSACTION_BLOCKED"
+
+
+class TransactionClosed(MonusError):
+    """The transaction has ended, or there is none."""
+
+    code = "TRANSACTION_CLOSED"
+
+
+class AssertionViolated(MonusError):
+    """The rows that must not be are in `rows`; nothing was written."""
+
+    code = "ASSERTION_VIOLATED"

@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pyspark.sql import DataFrame
 
-from monus.errors import NotSupported, StatementInvalid, UnknownView
+from monus.errors import StatementInvalid, TransactionClosed, UnknownAssertion, UnknownView
 from monus.sql.statements import (
+    Alteration,
     AlterView,
     BeginTransaction,
     Commit,
+    CreateAssertion,
     CreateView,
+    DropAssertion,
     DropView,
     ExplainCreate,
     ExplainView,
     Name,
     PropagateView,
+    Rebuild,
     RefreshView,
+    RenameTo,
     Rollback,
+    SetMode,
+    SetPolicy,
+    ShowAssertions,
     ShowRefreshes,
     ShowViews,
     Statement,
@@ -28,7 +36,7 @@ from monus.sql.statements import (
 
 if TYPE_CHECKING:
     from monus.catalog.records import RefreshRecord
-    from monus.warehouse import Warehouse
+    from monus.warehouse import View, Warehouse
 
 
 def run_statement(warehouse: Warehouse, statement: Statement) -> DataFrame:
@@ -56,10 +64,21 @@ def run_statement(warehouse: Warehouse, statement: Statement) -> DataFrame:
             return _refreshes(warehouse, warehouse.view(_name(warehouse, name)).history())
         case DropView(name, if_exists):
             return _drop(warehouse, _name(warehouse, name), if_exists)
-        case AlterView():
-            raise NotSupported("ALTER MATERIALIZED VIEW is not there yet.", "Use CREATE OR REPLACE MATERIALIZED VIEW.")
-        case BeginTransaction() | Commit() | Rollback():
-            raise NotSupported("Transactions are not there yet.", "Each statement is a transaction of its own.")
+        case AlterView(name, action):
+            return _alter(warehouse, warehouse.view(_name(warehouse, name)), action)
+        case CreateAssertion(name, query):
+            warehouse.create_assertion(_new_name(warehouse, name), query)
+            return _text(warehouse, "")
+        case DropAssertion(name, if_exists):
+            return _drop_assertion(warehouse, _new_name(warehouse, name), if_exists)
+        case ShowAssertions():
+            rows = [(found.name, found.query, found.usable) for found in warehouse.assertions()]
+            return _rows(warehouse, rows, "name string, query string, usable boolean")
+        case BeginTransaction():
+            warehouse.begin()
+            return _text(warehouse, "")
+        case Commit() | Rollback():
+            raise TransactionClosed("No transaction is open.", "BEGIN TRANSACTION begins one.")
         case _:
             assert_never(statement)
 
@@ -80,6 +99,30 @@ def _create(warehouse: Warehouse, statement: CreateView) -> DataFrame:
         replace=statement.or_replace,
     )
     return _refreshes(warehouse, view.history(1))
+
+
+def _alter(warehouse: Warehouse, view: View, action: Alteration) -> DataFrame:
+    match action:
+        case SetPolicy(policy):
+            view.alter(refresh=policy)
+        case SetMode(mode):
+            view.alter(mode=mode)
+        case RenameTo(name):
+            view.rename(_new_name(warehouse, name))
+        case Rebuild():
+            return _refreshes(warehouse, [view.refresh(full=True)])  # type: ignore[list-item]  # not a dry run
+        case _:
+            assert_never(action)
+    return _text(warehouse, "")
+
+
+def _drop_assertion(warehouse: Warehouse, name: str, if_exists: bool) -> DataFrame:
+    try:
+        warehouse.drop_assertion(name)
+    except UnknownAssertion:
+        if not if_exists:
+            raise
+    return _text(warehouse, "")
 
 
 def _drop(warehouse: Warehouse, name: str, if_exists: bool) -> DataFrame:

@@ -5,37 +5,51 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from monus.catalog.catalog import Catalog, set_aside_if_damaged
 from monus.catalog.records import RefreshRecord, ViewRecord
-from monus.errors import MonusError, NotSupported, RefreshFailed, UnknownTable, WarehouseClosed, WarehouseInvalid
+from monus.errors import MonusError, NotSupported, RefreshFailed, TransactionClosed, WarehouseClosed, WarehouseInvalid
 from monus.frontend.definition import spark_message
+from monus.maintenance.alteration import Alteration
+from monus.maintenance.assertions import AssertionRecord, Assertions
+from monus.maintenance.commitment import Commitment
 from monus.maintenance.creation import Creation, NewView
 from monus.maintenance.definitions import Definitions
 from monus.maintenance.explain import Explanation, explain_view
+from monus.maintenance.invariants import verify_view
+from monus.maintenance.lease import WAIT_SECONDS
 from monus.maintenance.lookup import Lookup
-from monus.maintenance.maintainer import Maintainer, unusable
+from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.names import Names
+from monus.maintenance.pins import ATTEMPTS, Pins, unsteady
 from monus.maintenance.planner import RefreshPlan
 from monus.maintenance.plans import Plans
 from monus.maintenance.queries import Queries
 from monus.maintenance.rebuild import Rebuilt, has_tables, rebuild
 from monus.maintenance.recovery import recover
-from monus.maintenance.sources import Source, TableSource
+from monus.maintenance.schedule import Scheduler, no_jobs_running
+from monus.maintenance.sources import Source
+from monus.maintenance.staging_area import remove_abandoned
 from monus.maintenance.status import Status, status_of
+from monus.maintenance.transaction import Transaction
 from monus.maintenance.upkeep import Upkeep
-from monus.maintenance.verification import verify_view, visible_rows
 from monus.maintenance.verify import Verification
 from monus.sql.mode import Mode, parse_mode
 from monus.sql.parser import parse_statement
-from monus.sql.policy import OnDemand, Policy, parse_policy
+from monus.sql.policy import Lazy, OnDemand, Policy, parse_policy
+from monus.sql.statements import BeginTransaction
 from monus.statements import run_statement
 from monus.store.session import local_session, require_delta, spark_is_running
 
@@ -43,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 MARK = "catalog.db"
 _LOST = "The catalog of the warehouse {} was lost: the folder has tables or views that it does not know."
-_LOST_HINT = "Nothing else is lost: call wh.rebuild_catalog(), or monus.rebuild_catalog(folder)."
+_LOST_HINT = "Their rows are there: call wh.rebuild_catalog(), or monus.rebuild_catalog(folder)."
 DEFAULT_POLICY = OnDemand("LOG")
 DEFAULT_MODE = Mode.AUTO
 
@@ -105,9 +119,17 @@ class Warehouse:
         self._plans = Plans(spark, catalog, lookup.record)
         self._maintainer = Maintainer(spark, catalog, self._plans)
         self._creation = Creation(spark, location, catalog, self._plans, self._maintainer, self._names)
-        self._queries = Queries(spark, location, lookup, self._creation)
+        self._commitment = Commitment(spark, catalog, self._maintainer)
+        self._maintainer.settle = self._commitment.settle
+        self._queries = Queries(spark, location, lookup, self._creation, self._maintainer, self._commitment)
+        self._begin = partial(Transaction, spark, location, lookup, self._maintainer, self._queries, self._commitment)
         self._definitions = Definitions(spark, lookup, self._queries)
+        self._assertions = Assertions(catalog, self._plans, self._creation)
+        self._alteration = Alteration(spark, catalog, self._plans, self._maintainer, self._creation, self._names)
+        self._scheduler = Scheduler(catalog, self._maintainer, partial(no_jobs_running, spark))
         self._upkeep = Upkeep(spark, catalog)
+        self._open = threading.local()
+        self._transactions: WeakSet[Transaction] = WeakSet()
 
     @property
     def spark(self) -> SparkSession:
@@ -120,9 +142,51 @@ class Warehouse:
         """A statement of Monus, or any statement of Spark SQL over the warehouse's tables and views."""
         self._check_open()
         statement = parse_statement(text)
+        if self.open_transaction is not None and not isinstance(statement, BeginTransaction):
+            return self.open_transaction.sql(text)
         if statement is not None:
             return run_statement(self, statement)
-        return self._queries.run(text)
+        return self._queries.run(text, self._transact)
+
+    # -- transactions
+
+    def transaction(self, wait_seconds: float = WAIT_SECONDS) -> Transaction:
+        """`with wh.transaction() as tx:` all of its statements or none; it waits so long for others at its end."""
+        self._check_open()
+        begun = self._begin(wait_seconds)
+        self._transactions.add(begun)
+        return begun
+
+    @property
+    def open_transaction(self) -> Transaction | None:
+        """The one that BEGIN TRANSACTION began in this thread."""
+        found: Transaction | None = getattr(self._open, "transaction", None)
+        return found if found is not None and found.is_open else None
+
+    def begin(self) -> None:
+        """BEGIN TRANSACTION: what this thread says with `sql` belongs to it, until COMMIT or ROLLBACK."""
+        self._check_open()
+        if self.open_transaction is not None:
+            raise TransactionClosed("A transaction is open already.", "COMMIT or ROLLBACK it first.")
+        self._open.transaction = self.transaction()
+
+    def _transact(self, text: str) -> DataFrame:
+        """A statement by itself that changes several tables, or that views take part in."""
+        with self.transaction() as transaction:
+            return transaction.sql(text)
+
+    def create_assertion(self, name: str, query: str) -> None:
+        """A query that must stay empty: a transaction that would leave rows in it is refused."""
+        self._check_open()
+        self._assertions.create(name, self._definitions.of(query))
+
+    def drop_assertion(self, name: str) -> None:
+        self._check_open()
+        self._assertions.drop(name)
+
+    def assertions(self) -> list[AssertionRecord]:
+        self._check_open()
+        return self._assertions.all()
 
     def create_view(
         self,
@@ -162,19 +226,14 @@ class Warehouse:
     # -- reading
 
     def table(self, name: str, fresh: bool = False) -> DataFrame:
-        """The rows of a table, or of a view as last refreshed."""
+        """The rows of a table, or of a view by its policy: a deferred one as it was last refreshed.
+
+        `fresh`: the view as of now, whatever its policy, without writing anything.
+        """
         self._check_open()
-        if fresh:
-            raise NotSupported("Reading a view together with its log is not there yet.", "Refresh it, then read it.")
-        record = self._catalog.find_view(name)
-        if record is not None:
-            if not record.usable or record.batch == 0:
-                raise unusable(record)
-            return visible_rows(self._spark, record)
-        found = self._catalog.find_table(name)
-        if found is None:
-            raise UnknownTable(f"The warehouse has no table or view '{name}'.", "wh.tables() and wh.views() list them.")
-        return self._spark.read.format("delta").load(found.location)
+        if self.open_transaction is not None:
+            return self.open_transaction.table(name, fresh)
+        return self._queries.rows(name, fresh)
 
     def view(self, name: str) -> View:
         self._check_open()
@@ -217,6 +276,16 @@ class Warehouse:
             ) from next(iter(failed.values()))
         return done
 
+    def run_due(self, now: datetime | None = None) -> list[RefreshRecord]:
+        """What the clock asks for by now of views that are refreshed EVERY so often; for cron and tests."""
+        self._check_open()
+        return self._scheduler.run_due(now)
+
+    def maintenance(self, seconds: float = 1.0) -> AbstractContextManager[None]:
+        """`with wh.maintenance():` a thread calls `run_due` every so many seconds, until the block ends."""
+        self._check_open()
+        return self._scheduler.running(seconds)
+
     def optimize(self) -> list[str]:
         self._check_open()
         return self._upkeep.optimize()
@@ -228,10 +297,11 @@ class Warehouse:
     def recover(self) -> list[str]:
         """Complete what a process that died left; `connect` has done so before it returns."""
         self._check_not_closed()
-        settled = recover(self._spark, self._catalog, self._creation)
+        settled = recover(self._spark, self._catalog, self._creation, self._commitment)
         self._creation.remove_leftovers()
+        remove_abandoned(self._spark, self.root, self._catalog)
         locations = {record.name: record.location for record in self._catalog.tables()}
-        locations |= {record.name: record.location for record in self._catalog.views()}
+        locations |= {record.name: record.location for record in self._catalog.views() if not record.hidden}
         for name, location in locations.items():
             try:
                 self._names.register(name, location)
@@ -249,10 +319,13 @@ class Warehouse:
         return done
 
     def close(self) -> None:
-        """End what `connect` started."""
+        """End what `connect` started; transactions that are open are rolled back."""
         if self._closed:
             return
         self._closed = True
+        for transaction in list(self._transactions):
+            if transaction.is_open:
+                transaction.rollback()
         self._names.close()
         self._catalog.close()
         if self._owns_spark:
@@ -268,15 +341,19 @@ class Warehouse:
 
     def _pin_tables(self) -> dict[str, Source]:
         """One state of every base table, so that all views end at one consistent vector."""
-        pinned: dict[str, Source] = {}
-        for name in self._catalog.dependency_order():
-            for source in self._catalog.sources(name):
-                if source.kind == "table" and source.name not in pinned:
-                    try:
-                        pinned[source.name] = TableSource(self._catalog.table(source.name), self._spark)
-                    except MonusError:
-                        continue  # the views that read it will say so
-        return pinned
+        names = self._catalog.dependency_order()
+        read = {source.name for name in names for source in self._catalog.sources(name) if source.kind == "table"}
+        for _ in range(ATTEMPTS):
+            pins = Pins(self._spark, self._catalog, self._commitment.settle)
+            pinned: dict[str, Source] = {}
+            for name in sorted(read):
+                try:
+                    pinned[name] = pins.table(self._catalog.table(name))
+                except MonusError:
+                    continue  # the views that read it will say so
+            if pins.still_hold():
+                return pinned
+        raise unsteady()
 
     def _new_view(
         self,
@@ -291,10 +368,7 @@ class Warehouse:
         replace: bool,
     ) -> NewView:
         policy = parse_policy(refresh) if isinstance(refresh, str) else refresh or DEFAULT_POLICY
-        if policy != DEFAULT_POLICY:
-            raise NotSupported(
-                f"REFRESH {policy} is not there yet.", "Leave it out: views are refreshed ON DEMAND USING LOG."
-            )
+        check_supported(policy)
         chosen = parse_mode(mode) if isinstance(mode, str) else mode or DEFAULT_MODE
         definition = self._definitions.of(query)
         return NewView(
@@ -314,6 +388,11 @@ class Warehouse:
     def _check_not_closed(self) -> None:
         if self._closed:
             raise WarehouseClosed("The warehouse was closed.", "Open it again with monus.connect(folder).")
+
+
+def check_supported(policy: Policy) -> None:
+    if isinstance(policy, Lazy):
+        raise NotSupported("REFRESH LAZY is not there yet.", "ON QUERY brings a view up to date when it is read.")
 
 
 class View:
@@ -362,6 +441,22 @@ class View:
         """Fold what was propagated into the view's table."""
         self._warehouse._check_open()
         return self._warehouse._maintainer.partial_refresh(self.name)
+
+    def alter(self, refresh: str | Policy | None = None, mode: str | Mode | None = None) -> None:
+        """Another policy or mode; to IMMEDIATE the view is refreshed, to DIFFERENTIAL its change is propagated."""
+        self._warehouse._check_open()
+        if refresh is not None:
+            policy = parse_policy(refresh) if isinstance(refresh, str) else refresh
+            check_supported(policy)
+            self._warehouse._alteration.set_policy(self.name, policy)
+        if mode is not None:
+            self._warehouse._alteration.set_mode(self.name, parse_mode(mode) if isinstance(mode, str) else mode)
+
+    def rename(self, name: str) -> None:
+        """Another name; views that read this one would no longer find it, so there must be none."""
+        self._warehouse._check_open()
+        self._warehouse._alteration.rename(self.name, name)
+        self.name = self._warehouse._catalog.view(name).name
 
     def cancel(self) -> bool:
         """Stop a refresh that runs in another thread: the old state stays, unless it was about to commit already.
@@ -416,7 +511,7 @@ def _check_folder(root: Path) -> None:
 
 
 def _is_foreign(entry: Path) -> bool:
-    return entry.name not in ("spark-warehouse", "tables", "views", "pending") and not entry.name.startswith(
+    return entry.name not in ("spark-warehouse", "tables", "views", "pending", "staging") and not entry.name.startswith(
         (".", MARK)
     )
 

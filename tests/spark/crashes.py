@@ -60,6 +60,8 @@ def bury_owners(folder: Path) -> None:
         for resource, owner in held:
             dead = json.dumps(json.loads(owner) | {"processes": [[gone.pid, "0"]]})
             database.execute("UPDATE leases SET owner = ? WHERE resource = ?", (dead, resource))
+    for path in folder.glob("staging/*/owner.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"processes": [[gone.pid, "0"]]}))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 import monus
-from monus.maintenance import maintainer
+from monus.maintenance import applying
 from monus.maintenance.fault_points import FaultPoint, listening
 
 NEW_VIEW = "SELECT g, max(x) m FROM t GROUP BY g"
@@ -29,8 +29,8 @@ MOMENTS = {
 
 def run(folder: str) -> None:
     warehouse = monus.connect(folder)
-    choose_way = maintainer.choose_way
-    maintainer.choose_way = lambda *known: "merge" if _name() == "merged" else choose_way(*known)
+    choose_way = applying.choose_way
+    applying.choose_way = lambda *known: "merge" if _name() == "merged" else choose_way(*known)
     all_there = threading.Barrier(len(MOMENTS), action=lambda: os.kill(os.getpid(), signal.SIGKILL))
 
     def wait(point: FaultPoint) -> None:

@@ -20,6 +20,8 @@ def picture(wh: Warehouse) -> dict[str, Any]:
         for folder in ("tables", "views", "pending")
         for path in Path(wh.root, folder).rglob("*")
         if path.is_file() and not path.name.startswith(".")
+        # A task of Spark that fails in a table leaves its file to VACUUM; no version has it.
+        if folder != "tables" or path.parent.name == "_delta_log"
     )
     return {
         "tables": catalog.tables(),

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import monus.store
 from monus.store.session import local_session
 
+MEMORY = "3g"  # several test processes run side by side
 SETTINGS = {
     # Generating and compiling Java for every plan takes longer than running it.
     "spark.sql.codegen.wholeStage": "false",
@@ -22,7 +23,7 @@ SETTINGS = {
 def quick_session(folder: Path, app_name: str = "monus-tests") -> SparkSession:
     log4j = (Path(monus.store.__file__).parent / "log4j2.properties").as_uri()
     options = f"-XX:+UseParallelGC -Dlog4j2.configurationFile={log4j}"
-    words = [f"--conf {name}={value}" for name, value in SETTINGS.items()]
+    words = ["--driver-memory", MEMORY, *(f"--conf {name}={value}" for name, value in SETTINGS.items())]
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{' '.join(words)} --driver-java-options '{options}' pyspark-shell"
     try:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import monus
 from monus.errors import LeaseLost, UnknownView, ViewBusy
-from monus.maintenance import maintainer
+from monus.maintenance import applying
 from monus.maintenance.fault_points import FaultPoint, listening
 from monus.maintenance.fold import Way
 from tests.spark.crashes import Crash, counting, crash, is_right, reopen, rows_of
@@ -116,7 +116,7 @@ CASES = [
 @pytest.mark.parametrize(("operation", "point"), CASES, ids=[f"{o.name}, {p}" for o, p in CASES])
 def test_a_crash(shop: Shop, operation: Operation, point: FaultPoint, monkeypatch: pytest.MonkeyPatch) -> None:
     if operation.way is not None:
-        monkeypatch.setattr(maintainer, "choose_way", lambda *_: operation.way)
+        monkeypatch.setattr(applying, "choose_way", lambda *_: operation.way)
     before = rows_of(shop.warehouse.table(operation.view))
     operation.change(shop)
     after = rows_of(shop.warehouse.sql(shop.warehouse.view(operation.view).definition))
@@ -219,8 +219,8 @@ def test_an_error_leaves_the_old_state_and_no_intent(shop: Shop, monkeypatch: py
         def fail(*_: object) -> None:
             raise ZeroDivisionError("on purpose")
 
-        patched.setattr(maintainer, "add", fail)
-        patched.setattr(maintainer, "fold", fail)
+        patched.setattr(applying, "add", fail)
+        patched.setattr(applying, "fold", fail)
         with pytest.raises(Exception, match="on purpose"):
             shop.warehouse.view(BAG).refresh()
     assert shop.warehouse._catalog.outstanding_intent(BAG) is None

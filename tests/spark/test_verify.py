@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from monus.maintenance.verify import Scale, compare
+from monus.maintenance.verify import Scale, check
 
 CASES: dict[str, tuple[str, str, int, int]] = {
     # stored, expected, how many rows are missing and extra
@@ -37,7 +37,7 @@ def rows(spark: SparkSession, text: str) -> DataFrame:
 @pytest.mark.parametrize("name", CASES)
 def test_what_differs_is_told(spark: SparkSession, name: str) -> None:
     stored, expected, missing, extra = CASES[name]
-    found = compare("v", rows(spark, stored), rows(spark, expected), {})
+    found = check("v", rows(spark, stored), rows(spark, expected))
     assert found.ok == (missing == extra == 0)
     assert (found.missing.count(), found.extra.count()) == (missing, extra)
 
@@ -46,8 +46,8 @@ def test_digits_are_measured_by_the_inputs_of_the_group(spark: SparkSession) -> 
     """(1e16 + 1) − 1e16 is 0 or 1, depending on the order: of inputs of that size both are right."""
     stored, expected = rows(spark, "VALUES (1, 0D), (2, 0D)"), rows(spark, "VALUES (1, 1D), (2, 1D)")
     scale = Scale(("k",), spark.sql("SELECT * FROM VALUES (1, 1e16D), (2, 1D) AS t (k, s)"))
-    found = compare("v", stored, expected, {}, scale)
+    found = check("v", stored, expected, scale)
     assert not found.ok
     assert [row.k for row in found.extra.collect()] == [2]
     boundless = Scale(("k",), spark.sql("SELECT * FROM VALUES (1, double('NaN')), (2, double('Infinity')) AS t (k, s)"))
-    assert not compare("v", stored, expected, {}, boundless).ok
+    assert not check("v", stored, expected, boundless).ok

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from monus.catalog.alterations import Alterations
 from monus.catalog.database import BUSY_SECONDS, Clock, Database, now_in_utc
 from monus.catalog.history import History
 from monus.catalog.leases import Leases
@@ -14,11 +15,12 @@ from monus.catalog.migrations import MIGRATIONS, Migration, migrate
 from monus.catalog.publication import Publication
 from monus.catalog.restoration import Restoration
 from monus.catalog.tables import Tables
+from monus.catalog.transactions import Transactions
 from monus.catalog.views import Views
 from monus.errors import CatalogUnavailable
 
 
-class Catalog(Tables, Views, Leases, Publication, History, Restoration):
+class Catalog(Tables, Views, Leases, Publication, Transactions, Alterations, History, Restoration):
     """Safe to share between threads, and between processes that each open it."""
 
     @classmethod

@@ -19,13 +19,14 @@ from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, Pool, QueuePool, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 
-from monus.catalog.faults import cannot_lock, catalog_unavailable
+from monus.catalog.faults import cannot_lock, catalog_unavailable, is_of_the_file
 from monus.errors import CatalogUnavailable, WarehouseClosed
 
 BUSY_SECONDS = 30.0
 _WRITES = "monus_writes"
+_WRITABLE = "monus_writable"
 # One letter is a drive of Windows; one slash is what pathlib leaves of two.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
@@ -69,7 +70,10 @@ class Database:
                 with connection.begin():
                     yield connection
         except DBAPIError as error:
-            raise catalog_unavailable(self.where, error.orig or error) from error
+            cause = error.orig or error
+            if is_of_the_file(cause):
+                self._engine.dispose()
+            raise catalog_unavailable(self.where, cause) from error
 
     def write_ahead(self) -> None:
         """Let readers and the writer not wait for each other, where the file system can; it is remembered."""
@@ -134,11 +138,21 @@ def _sqlite_engine(url: URL, busy_seconds: float) -> Engine:
         connect_args={"timeout": busy_seconds, "isolation_level": None, "check_same_thread": False},
     )
 
+    def is_writable() -> bool:
+        return url.database is not None and os.access(url.database, os.W_OK)
+
     @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
+    def prepare(connection: Any, record: Any) -> None:
+        record.info[_WRITABLE] = is_writable()
         with closing(connection.cursor()) as cursor:
             cursor.execute("PRAGMA foreign_keys = ON")
             cursor.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "checkout")
+    def renew(_connection: Any, record: Any, _proxy: Any) -> None:
+        # A connection keeps the rights that the file had when it was opened.
+        if record.info[_WRITABLE] != is_writable():
+            raise DisconnectionError
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from monus.errors import CatalogUnavailable
 
 _ELSEWHERE = "Put the warehouse on a local disk, or keep the catalog elsewhere: connect(..., catalog=...)."
+_FULL = "cannot grow, because the disk is full"
+_FREE = "Free some space and try again; what was committed before is as it was."
 
 # The beginning of SQLite's name of the failure, what happened, and what to do.
 _SQLITE = (
@@ -23,11 +25,18 @@ _SQLITE = (
         "is damaged",
         "Rebuild it from the tables: monus.rebuild_catalog(folder).",
     ),
-    ("SQLITE_FULL", "cannot grow, because the disk is full", "Free some space and try again; nothing was changed."),
+    ("SQLITE_FULL", _FULL, _FREE),
+    ("SQLITE_IOERR_SHMSIZE", _FULL, _FREE),  # what processes share of it lies beside it
     ("SQLITE_IOERR", "cannot be read, written or locked by its file system", _ELSEWHERE),
     ("SQLITE_PROTOCOL", "cannot be locked by its file system", _ELSEWHERE),
     ("SQLITE_NOLFS", "cannot be locked by its file system", _ELSEWHERE),
 )
+
+
+def is_of_the_file(cause: BaseException) -> bool:
+    """Whether the file cannot be used as it was opened, so that it is to be opened anew."""
+    beginnings = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")
+    return getattr(cause, "sqlite_errorname", "").startswith(beginnings)
 
 
 def catalog_unavailable(where: str, cause: BaseException) -> CatalogUnavailable:

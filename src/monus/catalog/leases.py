@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -57,16 +58,36 @@ class Leases(CatalogPart):
                 continue  # somebody else was quicker: look who
             left = deadline - time.monotonic()
             if left <= 0:
-                since = f"{holder.acquired_at:%Y-%m-%d %H:%M:%S} UTC"
-                raise ViewBusy(
-                    f"{resource} is being maintained by {holder.owner} since {since}.",
-                    "Try again when it is done, or wait longer.",
-                    resource=resource,
-                    owner=str(holder.owner),
-                    since=holder.acquired_at,
-                )
+                raise _busy(holder)
             time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def acquire_all(self, resources: Sequence[str], owner: Owner, ttl: float) -> dict[str, Lease]:
+        """The leases of all of them by key, in one SQL transaction; ViewBusy and none of them if one is held.
+
+        On a local disk a commit is not atomic against a stalled process, so whoever runs on this machine must be dead
+        before it is taken over; whoever does not must be late.
+        """
+        taken: dict[str, Lease] = {}
+        formers: list[Lease] = []
+        with self._database.write() as connection:
+            now = self._database.now()
+            for key, resource in sorted({key_of(resource): resource for resource in resources}.items()):
+                ensure_lease(connection, resource)
+                this = leases.c.resource == key
+                row = connection.execute(select(leases).where(this)).one()
+                if row.token is not None:
+                    former = _lease(row)
+                    if not _may_be_taken(former, owner, now):
+                        raise _busy(former)
+                    formers.append(former)
+                connection.execute(
+                    update(leases).where(this).values(epoch=leases.c.epoch + 1, **_held_by(owner, now, ttl))
+                )
+                taken[key] = _lease(connection.execute(select(leases).where(this)).one())
+        for former in formers:
+            logger.warning("Took %s over from %s, which is dead or late", former.resource, former.owner)
+        return taken
 
     def holder(self, resource: str) -> Lease | None:
         """The lease as it stands, or None when nobody holds it. It may have expired."""
@@ -83,28 +104,27 @@ class Leases(CatalogPart):
 
     def release(self, lease: Lease) -> None:
         """Give the lease back; nothing happens if somebody else took it over. An intent stays outstanding."""
+        self.release_all([lease])
+
+    def release_all(self, held: Iterable[Lease]) -> None:
+        free = {"token": None, "owner": None, "acquired_at": None, "expires_at": None}
         with self._database.write() as connection:
-            connection.execute(
-                update(leases).where(mine(lease)).values(token=None, owner=None, acquired_at=None, expires_at=None)
-            )
+            for lease in held:
+                connection.execute(update(leases).where(mine(lease)).values(**free))
 
     def _take(self, resource: str, owner: Owner, ttl: float, former: Lease | None) -> Lease | None:
         """Make the owner the next one after `former`, or answer None if the lease changed in the meantime."""
         key = key_of(resource)
         now = self._database.now()
-        held = {
-            "token": owner.token,
-            "owner": owner.to_json(),
-            "acquired_at": now,
-            "expires_at": now + timedelta(seconds=ttl),
-        }
         unchanged = (
             leases.c.token.is_(None) if former is None else and_(mine(former), leases.c.expires_at == former.expires_at)
         )
         with self._database.write() as connection:
             ensure_lease(connection, resource)
             taken = connection.execute(
-                update(leases).where(leases.c.resource == key, unchanged).values(epoch=leases.c.epoch + 1, **held)
+                update(leases)
+                .where(leases.c.resource == key, unchanged)
+                .values(epoch=leases.c.epoch + 1, **_held_by(owner, now, ttl))
             )
             if taken.rowcount == 0:
                 return None
@@ -173,6 +193,30 @@ def lost(connection: Connection, lease: Lease) -> LeaseLost:
 
 def _is_free(lease: Lease, now: datetime) -> bool:
     return lease.expires_at <= now or lease.owner.is_dead()
+
+
+def _may_be_taken(lease: Lease, owner: Owner, now: datetime) -> bool:
+    return lease.owner.is_dead() or (lease.expires_at <= now and lease.owner.host != owner.host)
+
+
+def _held_by(owner: Owner, now: datetime, ttl: float) -> dict[str, object]:
+    return {
+        "token": owner.token,
+        "owner": owner.to_json(),
+        "acquired_at": now,
+        "expires_at": now + timedelta(seconds=ttl),
+    }
+
+
+def _busy(held: Lease) -> ViewBusy:
+    since = f"{held.acquired_at:%Y-%m-%d %H:%M:%S} UTC"
+    return ViewBusy(
+        f"'{held.resource}' is being maintained by {held.owner} since {since}.",
+        "Try again when it is done, or wait longer.",
+        resource=held.resource,
+        owner=str(held.owner),
+        since=held.acquired_at,
+    )
 
 
 def _lease(row: Row[tuple[object, ...]]) -> Lease:

@@ -22,8 +22,23 @@ logger = logging.getLogger(__name__)
 
 Migration: TypeAlias = Callable[[Connection], None]
 
+
+def _add_transactions(connection: Connection) -> None:
+    for statement in (
+        "ALTER TABLE views ADD COLUMN next_refresh BIGINT",
+        "ALTER TABLE views ADD COLUMN next_propagate BIGINT",
+        "CREATE TABLE transactions (id TEXT NOT NULL, sequence BIGINT NOT NULL, statements BIGINT NOT NULL, "
+        "staging TEXT, committed_at BIGINT NOT NULL, applied_at BIGINT, PRIMARY KEY (id), UNIQUE (sequence))",
+        "CREATE TABLE transaction_parts (transaction_id TEXT NOT NULL, resource_key TEXT NOT NULL, "
+        "name TEXT NOT NULL, kind TEXT NOT NULL, number BIGINT, before JSON NOT NULL, staged JSON NOT NULL, "
+        "reached BIGINT, note TEXT, PRIMARY KEY (transaction_id, resource_key), "
+        "FOREIGN KEY(transaction_id) REFERENCES transactions (id))",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 # The first brings format 1 to format 2, and so on.
-MIGRATIONS: tuple[Migration, ...] = ()
+MIGRATIONS: tuple[Migration, ...] = (_add_transactions,)
 FORMAT = len(MIGRATIONS) + 1
 
 

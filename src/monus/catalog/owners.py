@@ -19,6 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+_ENDED: set[str] = set()
+"""The tokens of works of this process that ended with their leases still in the catalog."""
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -45,8 +48,14 @@ class Owner:
         processes = tuple(Process(pid, _start_of(pid) or "") for pid in pids)
         return cls(socket.gethostname(), _boot(), _namespace(), processes)
 
+    def end(self) -> None:
+        """This process knows that the work is done, even if its leases could not be given back."""
+        _ENDED.add(self.token)
+
     def is_dead(self) -> bool:
-        """Whether every process of the owner is certainly gone, seen from here."""
+        """Whether every process of the owner is certainly gone, seen from here; or its work has ended in this one."""
+        if self.token in _ENDED:
+            return True
         if self.host != socket.gethostname():
             return False
         if self.boot and _boot() and self.boot != _boot():

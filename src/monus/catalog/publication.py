@@ -89,16 +89,24 @@ class Publication(CatalogPart):
             write_refresh(connection, refresh)
 
     def publish_vector_only(
-        self, lease: Lease, *, vector: State, pending_vector: State, refresh: RefreshRecord | None = None
+        self,
+        lease: Lease,
+        *,
+        vector: State,
+        pending_vector: State,
+        refresh: RefreshRecord | None = None,
+        folds: bool = False,
     ) -> None:
-        """Move the vectors of a view whose rows stay what they are: no commit, no number, no intent."""
+        """Move the vectors of a view whose rows stay what they are: no commit, no number, no intent.
+
+        `folds`: what is pending comes to nothing, and is pending no longer.
+        """
+        values: dict[str, object] = {"vector": dict(vector), "pending_vector": dict(pending_vector)}
+        if folds:
+            values["pending_from"] = views.c.batch + 1
         with self._database.write() as connection:
             require_lease(connection, lease)
-            changed = connection.execute(
-                update(views)
-                .where(views.c.key == key_of(lease.resource))
-                .values(vector=dict(vector), pending_vector=dict(pending_vector))
-            )
+            changed = connection.execute(update(views).where(views.c.key == key_of(lease.resource)).values(**values))
             if changed.rowcount == 0:
                 raise unknown_view(lease.resource)
             if refresh is not None:

@@ -74,6 +74,8 @@ class ViewRecord:
     vector: State = field(default_factory=dict)
     pending_vector: State = field(default_factory=dict)
     pending_from: int = 1
+    next_refresh: datetime | None = None
+    next_propagate: datetime | None = None
 
     @property
     def usable(self) -> bool:
@@ -135,3 +137,53 @@ class RefreshRecord:
     to_versions: State
     started_at: datetime
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPart:
+    """What a transaction does to one table, or that it concerns one view.
+
+    `before` is the state that readers see until the whole transaction is applied; `number` is that of the table's
+    commit, `staged` what is to be committed, and `reached` the version that it made, once it is known.
+    """
+
+    name: str
+    kind: SourceKind
+    before: State
+    staged: State = field(default_factory=dict)
+    number: int | None = None
+    reached: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """A committed transaction; until it is applied it is outstanding, and can only go forward."""
+
+    id: str
+    sequence: int
+    statements: int
+    parts: tuple[TransactionPart, ...]
+    staging: str | None
+    committed_at: datetime
+    applied_at: datetime | None = None
+
+    @property
+    def is_outstanding(self) -> bool:
+        return self.applied_at is None
+
+    @property
+    def tables(self) -> tuple[TransactionPart, ...]:
+        return tuple(part for part in self.parts if part.kind == "table")
+
+    @property
+    def views(self) -> tuple[TransactionPart, ...]:
+        return tuple(part for part in self.parts if part.kind == "view")
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The outstanding transactions; as long as `count` is the same, none has begun or ended."""
+
+    count: int
+    outstanding: tuple[TransactionRecord, ...]

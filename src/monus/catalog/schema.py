@@ -94,6 +94,8 @@ views = Table(
     Column("vector", JSON, nullable=False),
     Column("pending_vector", JSON, nullable=False),
     Column("pending_from", BigInteger, nullable=False),
+    Column("next_refresh", Instant),
+    Column("next_propagate", Instant),
 )
 
 sources = Table(
@@ -170,4 +172,33 @@ refreshes = Table(
     Column("error", Text),
     Index("refreshes_by_view", "view_key", "id"),
     sqlite_autoincrement=True,
+)
+
+# What was committed, in order: a row for each transaction, also for a statement that was one by itself. Without
+# `applied_at` it is outstanding.
+transactions = Table(
+    "transactions",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("sequence", BigInteger, nullable=False, unique=True),
+    Column("statements", BigInteger, nullable=False),
+    Column("staging", Text),
+    Column("committed_at", Instant, nullable=False),
+    Column("applied_at", Instant),
+)
+
+# No foreign key to the table or view: the record outlives both.
+transaction_parts = Table(
+    "transaction_parts",
+    METADATA,
+    Column("transaction_id", ForeignKey("transactions.id"), nullable=False),
+    Column("resource_key", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("number", BigInteger),
+    Column("before", JSON, nullable=False),
+    Column("staged", JSON, nullable=False),
+    Column("reached", BigInteger),
+    Column("note", Text),
+    PrimaryKeyConstraint("transaction_id", "resource_key"),
 )

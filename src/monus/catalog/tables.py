@@ -7,8 +7,8 @@ from sqlalchemy.exc import IntegrityError
 
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import SourceKind, TableRecord, key_of
-from monus.catalog.schema import names, sources, tables, views
-from monus.errors import InUse, NameExists, UnknownTable
+from monus.catalog.schema import names, sources, tables, transaction_parts, transactions, views
+from monus.errors import InUse, NameExists, UnknownTable, ViewBusy
 
 
 class Tables(CatalogPart):
@@ -29,6 +29,7 @@ class Tables(CatalogPart):
     def drop_table(self, name: str) -> None:
         with self._database.write() as connection:
             refuse_if_read(connection, name)
+            refuse_if_outstanding(connection, name)
             if connection.execute(delete(tables).where(tables.c.key == key_of(name))).rowcount == 0:
                 raise _unknown(name)
             connection.execute(delete(names).where(names.c.key == key_of(name)))
@@ -71,6 +72,18 @@ def refuse_if_read(connection: Connection, name: str) -> None:
     ).all()
     if readers:
         raise InUse(f"{name} is read by {', '.join(readers)}.", "Drop these first.", name=name, readers=list(readers))
+
+
+def refuse_if_outstanding(connection: Connection, name: str) -> None:
+    """A transaction that is committed must still find what it changes."""
+    part = transaction_parts.c
+    outstanding = (
+        select(part.transaction_id)
+        .join(transactions, transactions.c.id == part.transaction_id)
+        .where(part.resource_key == key_of(name), transactions.c.applied_at.is_(None))
+    )
+    if connection.execute(outstanding).first() is not None:
+        raise ViewBusy(f"{name} is part of a transaction that is not finished.", "Try again when it is.", resource=name)
 
 
 def _unknown(name: str) -> UnknownTable:

@@ -11,7 +11,7 @@ from monus.catalog.leases import Lease, change_lease, ensure_lease, mine, requir
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import ColumnRecord, SourceRecord, Unusable, ViewRecord, key_of
 from monus.catalog.schema import batches, intents, names, sources, views
-from monus.catalog.tables import claim_name, refuse_if_read
+from monus.catalog.tables import claim_name, refuse_if_outstanding, refuse_if_read
 from monus.errors import DefinitionInvalid, UnknownTable, UnknownView
 
 
@@ -42,6 +42,7 @@ class Views(CatalogPart):
         """Drop the view that the lease is for, with its batches and intent; its history stays."""
         with self._database.write() as connection:
             refuse_if_read(connection, lease.resource)
+            refuse_if_outstanding(connection, lease.resource)
             _clear(connection, lease)
             key = key_of(lease.resource)
             if connection.execute(delete(views).where(views.c.key == key)).rowcount == 0:
@@ -181,6 +182,8 @@ def view_values(record: ViewRecord) -> dict[str, object]:
         "vector": dict(record.vector),
         "pending_vector": dict(record.pending_vector),
         "pending_from": record.pending_from,
+        "next_refresh": record.next_refresh,
+        "next_propagate": record.next_propagate,
     }
 
 
@@ -202,4 +205,6 @@ def _view(row: Row[tuple[object, ...]]) -> ViewRecord:
         vector=row.vector,
         pending_vector=row.pending_vector,
         pending_from=row.pending_from,
+        next_refresh=row.next_refresh,
+        next_propagate=row.next_propagate,
     )

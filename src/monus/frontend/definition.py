@@ -7,6 +7,7 @@ definition of its own: they may be redefined or gone when the text is analysed a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -150,6 +151,14 @@ def rejected(error: Exception) -> StatementInvalid | NameExists | UnknownTable |
         return UnknownColumn(message, "Correct the name.", spark=message)
     if "TABLE_OR_VIEW_ALREADY_EXISTS" in message:
         return NameExists(message, "Choose another name.", spark=message)
+    if "NOT_NULL_ASSERT_VIOLATION" in message:  # most of what Spark says is about Scala; of an UPDATE, no column
+        column = re.search(r"non-nullable field: *\n *(\S.*)\n", message)
+        which = f"the column {column[1]}, which" if column is not None and "Scala" not in column[1] else "a column that"
+        return StatementInvalid(
+            f"NULL was given to {which} is NOT NULL (NOT_NULL_ASSERT_VIOLATION).",
+            "Give it a value, or leave such rows out; DESCRIBE TABLE EXTENDED tells which columns may not be NULL.",
+            spark=message,
+        )
     return StatementInvalid(message, "Correct the statement.", spark=message)
 
 

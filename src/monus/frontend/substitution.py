@@ -3,7 +3,8 @@
 A materialized view's table has columns that must not show, and is read at its published version; so
 its name stands for a projection over that version. What hides a name does so as in SQL: a common table
 expression first, then a temporary view. SQL views are opened, because they may read materialized views,
-and the names in them are those of the namespace that they were made in.
+and the names in them are those of the namespace that they were made in. What a statement changes is not a
+plan but a table of the session: there a name only gives way to another name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ KINDS = {
     "pair": "scala.Tuple2",
 }
 INSERTS = ("InsertIntoStatement", "OverwriteByExpression", "OverwritePartitionsDynamic", "AppendData")
+CHANGES = ("UpdateTable", "DeleteFromTable", "MergeIntoTable")
 NAMES = ("UnresolvedTable", "UnresolvedTableOrView", "UnresolvedIdentifier", "UnresolvedView")
 LEFT_ALONE = ("CacheTable", "UncacheTable", "CloneTableStatement")
 
@@ -100,11 +102,15 @@ def permanent_view(spark: SparkSession, parts: Parts) -> Any | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """`hidden` are names of common table expressions; inside a SQL view, its namespace and temporary views count."""
+    """`hidden` are names of common table expressions; inside a SQL view, its namespace and temporary views count.
+
+    `is_target` is the place of what UPDATE, DELETE or MERGE changes, also behind an alias or a temporary view.
+    """
 
     hidden: frozenset[str] = frozenset()
     namespace: Parts | None = None
     temporary: frozenset[str] | None = None
+    is_target: bool = False
 
     def qualified(self, parts: Parts) -> Parts:
         if self.namespace is None or len(parts) > 1 or len(self.namespace) != 2:
@@ -160,7 +166,7 @@ class _Substitution:
             case "UnresolvedWith":
                 return self._with(node, scope)
             case "View":
-                return self._view(node)
+                return self._view(node, scope)
             case kind if kind in LEFT_ALONE:
                 return node
             case kind if kind in NAMES:
@@ -173,13 +179,14 @@ class _Substitution:
 
     def _copy(self, node: Any, scope: _Scope, target: bool) -> Any:
         fields = self._fields(node)
+        first = replace(scope, is_target=True) if class_name(node) in CHANGES else scope
         changed = False
         for i in range(len(fields)):
             old = fields[i]
             if i == 0 and target and class_name(old) == "UnresolvedRelation":
                 new = self._renamed(old, self._find(_parts_of(old)))
             else:
-                new = self.visit(old, scope)
+                new = self.visit(old, first if i == 0 else scope)
             if new is not old:
                 fields[i] = new
                 changed = True
@@ -217,7 +224,7 @@ class _Substitution:
         if view is None:
             found = self._find(scope.qualified(parts))
             if found is not None:
-                plan = found.plan if found.plan is not None else self._renamed(node, found)
+                plan = self._renamed(node, found) if found.plan is None or scope.is_target else found.plan
                 return node if plan is node else self._aliased(parts, plan)
             view = permanent_view(self._spark, scope.qualified(parts)) if self._opens_views else None
         if view is None:
@@ -225,7 +232,7 @@ class _Substitution:
         opened = self.visit(view, scope)
         return node if opened is view else self._aliased(parts, opened)
 
-    def _view(self, node: Any) -> Any:
+    def _view(self, node: Any, scope: _Scope) -> Any:
         """A SQL view: its text was parsed, its names are not resolved yet; one of a DataFrame has no names."""
         if node.child().resolved():
             return node
@@ -233,7 +240,7 @@ class _Substitution:
         referred = [tuple(items(each)) for each in items(description.viewReferredTempViewNames())]
         temporary = frozenset(each[-1].lower() for each in referred)
         namespace = tuple(items(description.viewCatalogAndNamespace()))
-        return self._copy(node, _Scope(frozenset(), namespace or None, temporary), target=False)
+        return self._copy(node, _Scope(frozenset(), namespace or None, temporary, scope.is_target), target=False)
 
     def _time_travel(self, node: Any, scope: _Scope) -> Any:
         """An earlier version, by its own table; columns that do not show are left out here too."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from monus.catalog.catalog import Catalog
@@ -20,6 +20,7 @@ from monus.catalog.records import ColumnRecord, RefreshRecord, SourceRecord, Tab
 from monus.errors import (
     DefinitionInvalid,
     InUse,
+    MonusError,
     NameExists,
     NotIncremental,
     RefreshFailed,
@@ -34,7 +35,9 @@ from monus.maintenance.lease import held_lease
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.names import Names
 from monus.maintenance.plans import Plans, normal_path, same_path
+from monus.maintenance.schedule import first_ticks
 from monus.maintenance.view_plan import ViewPlan
+from monus.sql.policy import parse_policy
 from monus.store.changes import enable_change_feed
 from monus.store.delta_table import DeltaTable, resolve
 
@@ -83,7 +86,22 @@ class Creation:
         if old is not None:
             return self._replace(old, new, plan)
         self.check_free(new.name)
-        return self._create(new, plan, self._record(new, plan, view_path(self._root, new.name)))
+        return self._create(new, plan, self._record(new, plan, self._free_path(new.name)))
+
+    def create_hidden(self, new: NewView, plan: ViewPlan) -> RefreshRecord:
+        """A view that is not shown, under a name that no user can give."""
+        record = self._record(new, plan, self._free_path(new.name))
+        return self._create(new, plan, dataclasses.replace(record, hidden=True))
+
+    def rows_of(self, record: ViewRecord) -> DataFrame:
+        table = DeltaTable(self._spark, record.location)
+        return table.read(table.snapshot())
+
+    def _free_path(self, name: str) -> str:
+        """A view that was renamed keeps its folder, which another may not take."""
+        path = view_path(self._root, name)
+        taken = {record.location for record in self._catalog.views()}
+        return path if normal_path(self._spark, path) not in taken else f"{path}~{uuid.uuid4().hex[:8]}"
 
     def _create(
         self, new: NewView, plan: ViewPlan, record: ViewRecord, then: Callable[[Lease], None] | None = None
@@ -159,7 +177,8 @@ class Creation:
                 f"The warehouse has a {kind} '{name}' already.", "Choose another name, or CREATE OR REPLACE.", name=name
             )
         known = self._names.location(name)
-        if known is not None and same_path(known, normal_path(self._spark, view_path(self._root, name))):
+        own = normal_path(self._spark, view_path(self._root, name))
+        if known is not None and (same_path(known, own) or known.startswith(f"{own}~")):
             self._names.forget(name)  # left by a process that died while it dropped the view
         self._names.check_free(name)
 
@@ -215,7 +234,8 @@ class Creation:
     def drop_table(self, name: str) -> None:
         """A managed table is deleted, an attached one only forgotten."""
         record = self._catalog.table(name)
-        self._catalog.drop_table(record.name)
+        with held_lease(self._catalog, self._spark, record.name):  # not while a transaction changes it
+            self._catalog.drop_table(record.name)
         self._names.forget(record.name)
         if record.managed:
             remove_folder(self._spark, record.location)
@@ -223,6 +243,7 @@ class Creation:
     def _record(self, new: NewView, plan: ViewPlan, path: str) -> ViewRecord:
         columns = tuple(ColumnRecord(f.name, f.dataType.simpleString()) for f in plan.visible.fields)
         location = normal_path(self._spark, path)
+        next_refresh, next_propagate = first_ticks(parse_policy(new.policy), datetime.now(UTC))
         definition = new.definition.to_json() | self._schemas(plan)
         if plan.may_change is not None:
             definition["may_change"] = plan.may_change.code
@@ -235,6 +256,8 @@ class Creation:
             created_at=datetime.now(UTC),
             columns=columns,
             comment=new.comment,
+            next_refresh=next_refresh,
+            next_propagate=next_propagate,
         )
 
     def _fill(self, record: ViewRecord, plan: ViewPlan, new: NewView, lease: Lease) -> RefreshRecord:
@@ -254,6 +277,8 @@ class Creation:
                 properties=OWN_TABLE | {VECTORS: self._spark.conf.get(VECTORS_DEFAULT, "true") or "true"},
                 comment=new.comment,
             )
+        except MonusError:
+            raise
         except Exception as error:
             raise DefinitionInvalid(
                 f"Delta cannot store the columns of '{record.name}': {str(error).splitlines()[0]}",

@@ -19,6 +19,8 @@ class FaultPoint(StrEnum):
     COMMITTED = "committed"
     CHECKED = "checked, before it is published"
     PUBLISHED = "published"
+    VECTOR_PUBLISHED = "vector alone published"
+    INTENT_DISCARDED = "intent that was left discarded"
     FENCE_MARKED = "fence marked"
     FENCED = "fence committed"
     VERSION_MOVED = "version moved"
@@ -28,6 +30,16 @@ class FaultPoint(StrEnum):
     VIEW_FORGOTTEN = "record of a dropped view removed"
     BATCHES_GIVEN_UP = "batches marked as gone"
     BATCHES_DROPPED = "batches dropped"
+    STATEMENT_COMMITTED = "commit of a statement by itself made"
+    STATEMENT_RECORDED = "statement by itself recorded"
+    STAGED = "changes of a transaction staged"
+    ALL_LEASES_TAKEN = "leases of a transaction taken"
+    TRANSACTION_COMMITTED = "transaction committed"
+    TABLE_COMMITTED = "commit of a table in a transaction made"
+    VERSIONS_RECORDED = "versions that a transaction reached recorded"
+    VIEW_MAINTAINED = "view in a transaction maintained"
+    TRANSACTION_APPLIED = "transaction applied"
+    STAGING_DROPPED = "staging area dropped"
 
 
 Listener = Callable[[FaultPoint], None]

@@ -78,7 +78,8 @@ def fold(
 ) -> int | None:
     """One commit; the version that it made."""
     if way == "append":
-        return add(target.table, target.snapshot, in_few_files(_copies(target, change.data), change), number, metadata)
+        rows = in_few_files(copies_of(target, change.data), change)
+        return add(target.table, target.snapshot, rows, number, metadata)
     if way == "merge" and can_retract(target.table, target.snapshot):
         return _retract(target, change, materializer, number, metadata)
     if target.keys is None:
@@ -118,7 +119,7 @@ def _retract(
         places = stored.alias("stored").join(_sent(gone).alias("gone"), match, "left_semi")
     inserts = None
     if change.inserted:
-        inserts = in_few_files(_copies(target, change.data.where(F.col(WEIGHT) > 0)), change)
+        inserts = in_few_files(copies_of(target, change.data.where(F.col(WEIGHT) > 0)), change)
     places = places.select(FILE, ROW)
     try:
         return retract(target.table, target.snapshot, places, change.deleted, inserts, number, metadata)
@@ -199,7 +200,7 @@ def _fold_bag(
     survivors = exported(held)
     if materializer.count(survivors.where(F.col(WEIGHT) < 0)) > 0:
         raise _not_there(target)
-    new = _copies(target, change.data.where(F.col(WEIGHT) > 0)).unionByName(_copies(target, survivors))
+    new = copies_of(target, change.data.where(F.col(WEIGHT) > 0)).unionByName(copies_of(target, survivors))
     if way == "rewrite":
         kept = _without(target, stored, gone, identity)
         return _rewrite(target, kept, new, number, metadata)
@@ -254,7 +255,7 @@ def planned_bytes(data: DataFrame) -> float:
     return float(str(data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
-def _copies(target: Target, data: DataFrame) -> DataFrame:
+def copies_of(target: Target, data: DataFrame) -> DataFrame:
     """A row as often as its weight says, in the table's order of columns."""
     columns = [F.col(_quoted(c.name)) for c in target.columns]
     if target.keys is not None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from monus.catalog.catalog import Catalog
 from monus.catalog.records import TableRecord, ViewRecord
 from monus.frontend.substitution import session_view
+from monus.maintenance.layout import pending_path
 from monus.maintenance.names import Names
 from monus.maintenance.plans import normal_path, same_path
 
@@ -41,6 +42,14 @@ class Lookup:
     def at(self, path: str) -> TableRecord | ViewRecord | None:
         known: list[TableRecord | ViewRecord] = [*self.catalog.tables(), *self.catalog.views()]
         return next((record for record in known if same_path(record.location, path)), None)
+
+    def keeper(self, parts: tuple[str, ...]) -> ViewRecord | None:
+        """The view whose pending change is at the path."""
+        if len(parts) != 2 or parts[0].lower() != "delta":
+            return None
+        path = normal_path(self.spark, parts[1])
+        views = self.catalog.views()
+        return next((view for view in views if same_path(pending_path(view.location), path)), None)
 
     def _named(self, name: str) -> TableRecord | ViewRecord | None:
         return self.catalog.find_view(name) or self.catalog.find_table(name)

@@ -110,6 +110,7 @@ def settle(catalog: Catalog, lease: Lease, record: ViewRecord, table: DeltaTable
     outcome = Outcome.from_json(intent.to_state)
     if not outcome.folds or record.table_id is None:
         catalog.discard_intent(lease, intent.number)
+        fault_point(FaultPoint.INTENT_DISCARDED)
         return True
     ours = app_id(record.table_id)
     _fence(catalog, lease, table, ours, intent)
@@ -120,6 +121,7 @@ def settle(catalog: Catalog, lease: Lease, record: ViewRecord, table: DeltaTable
         catalog.mark_unusable(record.name, "FOREIGN_COMMIT", written_by_other(stranger), lease)
     if version is None or stranger is not None:
         catalog.discard_intent(lease, intent.number)
+        fault_point(FaultPoint.INTENT_DISCARDED)
     else:
         _publish(catalog, lease, record, intent.number, intent.operation, outcome, version, _recovered(intent, outcome))
         fault_point(FaultPoint.PUBLISHED)

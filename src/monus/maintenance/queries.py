@@ -6,23 +6,41 @@ everything else is Spark's own, under the names that the session has for the war
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Any
 
+from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from monus.catalog.records import TableRecord, ViewRecord
-from monus.errors import MonusError, NameExists, NotSupported, StatementInvalid, ViewIsClosedToDml
+from monus.errors import CatalogUnavailable, MonusError, NameExists, NotSupported, StatementInvalid, ViewIsClosedToDml
 from monus.frontend.definition import rejected, spark_message
-from monus.frontend.jvm import class_name, frame_of
+from monus.frontend.dml import SEVERAL, STATEMENTS
+from monus.frontend.jvm import class_name, frame_of, items
 from monus.frontend.substitution import Found, Parts, parse, reads, session_view, substitute
+from monus.maintenance.applying import unusable
+from monus.maintenance.commitment import Commitment
+from monus.maintenance.concerned import concerned_views
 from monus.maintenance.creation import Creation
+from monus.maintenance.fault_points import FaultPoint, fault_point
+from monus.maintenance.lease import WAIT_SECONDS
 from monus.maintenance.lookup import Lookup
-from monus.maintenance.maintainer import unusable
+from monus.maintenance.maintainer import Maintainer
+from monus.maintenance.pins import ATTEMPTS, unsteady
+from monus.maintenance.reading import Reading
+from monus.maintenance.sources import visible_rows
 from monus.maintenance.table_creation import TableCreation
 from monus.maintenance.targets import changed_targets, identifier_parts
-from monus.maintenance.verification import visible_rows
+from monus.store.apply import last_commit
+from monus.store.delta_table import DeltaTable
+from monus.store.faults import storage_faults
 
+logger = logging.getLogger(__name__)
+
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+COMMANDS = (f"{_LOGICAL}.Command", f"{_LOGICAL}.ParsedStatement")
 CREATES_TABLE = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
 LISTS_COLUMNS = ("DescribeRelation", "ShowColumns")
 MOVES = ("RenameTable", "SetTableLocation")
@@ -36,41 +54,103 @@ REFUSED = {
 
 
 class Queries:
-    def __init__(self, spark: SparkSession, root: str, lookup: Lookup, creation: Creation) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        lookup: Lookup,
+        creation: Creation,
+        maintainer: Maintainer,
+        commitment: Commitment,
+    ) -> None:
         self._spark = spark
+        self._root = root
         self._lookup = lookup
         self._creation = creation
+        self._maintainer = maintainer
+        self._commitment = commitment
         self._tables = TableCreation(spark, root, lookup, creation)
 
-    def run(self, text: str) -> DataFrame:
-        plan = self._parse(text)
+    def run(self, text: str, transact: Callable[[str], DataFrame]) -> DataFrame:
+        """`transact` runs a statement that is more than one commit, as a transaction."""
+        plan = self.parse(text)
         kind = class_name(plan)
         if kind in REFUSED:
             what, instead = REFUSED[kind]
             raise NotSupported(f"{what} is not there yet.", instead)
-        records = self._check_targets(plan)
+        records = self.check_targets(plan)
         if kind in CREATES_TABLE:
             located = self._tables.prepare(plan)
             if located is not None:
-                self._tables.create(located, lambda: self._execute(self.substituted(located.plan)))
+                self._tables.create(located, lambda: self.execute(self.substituted(located.plan)))
             return self._nothing()
         if kind == "DropTable" and records:
             self._creation.drop_table(records[0].name)
             return self._nothing()
-        result = self._execute(self.substituted(plan))
+        tables = {record.name: record for record in records if isinstance(record, TableRecord)}
+        if tables and changes_rows(plan):
+            if len(tables) > 1 or concerned_views(self._lookup.catalog, tables):
+                return transact(text)
+            return self._change(plan, *tables.values())
+        result = self.execute(self.substituted(plan))
         if kind in LISTS_COLUMNS and isinstance(self._lookup.record(identifier_parts(plan)), ViewRecord):
             result = result.where(~F.col(result.columns[0]).startswith("__"))
         return result
 
-    def substituted(self, plan: Any) -> Any:
-        """A parsed statement with the names of the warehouse put in."""
-        return substitute(self._spark, plan, self._find)
+    def substituted(self, plan: Any, find: Callable[[Parts], Found | None] | None = None) -> Any:
+        """A parsed statement with what the names of the warehouse stand for: at one state, unless `find` says."""
+        if find is not None:
+            return substitute(self._spark, plan, find)
+        for _ in range(ATTEMPTS):
+            reading = self.reading()
+            found = substitute(self._spark, plan, reading.find)
+            if reading.holds():
+                return found
+        raise unsteady()
+
+    def rows(self, name: str, fresh: bool) -> DataFrame:
+        """The rows of a table or view by name."""
+        for _ in range(ATTEMPTS):
+            reading = self.reading()
+            found = reading.rows(name, fresh)
+            if reading.holds():
+                return found
+        raise unsteady()
+
+    def reading(self) -> Reading:
+        return Reading(self._spark, self._lookup, self._maintainer)
 
     def frame(self, text: str) -> DataFrame:
-        """A query's DataFrame, as a reader of the warehouse sees it."""
-        return frame_of(self._spark, self.substituted(parse(self._spark, text)))
+        """A query's DataFrame that is only analysed."""
+        return frame_of(self._spark, self.substituted(parse(self._spark, text), self._known))
 
-    def _parse(self, text: str) -> Any:
+    def _change(self, plan: Any, table: TableRecord) -> DataFrame:
+        """A statement that is a transaction by itself: its own commit, and one small SQL transaction.
+
+        Rows that only come are in nobody's way; whoever takes rows away waits for a transaction on the table.
+        """
+        only_comes = is_insert(plan)
+        if only_comes and not self._commitment.is_left_on(table.name):
+            return self._commit(plan, table)
+        with self._commitment.alone_on(table.name, WAIT_SECONDS):
+            return self._commit(plan, table)
+
+    def _commit(self, plan: Any, table: TableRecord) -> DataFrame:
+        before = DeltaTable(self._spark, table.location).version()
+        with last_commit(self._spark) as committed:
+            result = self.execute(self.substituted(plan), table.location)
+        if committed.version is not None and committed.version > before:
+            fault_point(FaultPoint.STATEMENT_COMMITTED)
+            try:
+                self._lookup.catalog.record_statement(table.name, before, committed.version)
+            except CatalogUnavailable:
+                # The rows are there: an error would have the statement run again. Its commit is found as those of
+                # other writers are.
+                logger.warning("A statement on '%s' could not be recorded", table.name, exc_info=True)
+            fault_point(FaultPoint.STATEMENT_RECORDED)
+        return result
+
+    def parse(self, text: str) -> Any:
         try:
             return parse(self._spark, text)
         except Exception as error:
@@ -79,35 +159,36 @@ class Queries:
                 f"Spark cannot parse the statement: {message}", "Correct it.", spark=message
             ) from error
 
-    def _execute(self, plan: Any) -> DataFrame:
+    def execute(self, plan: Any, writes_to: str | None = None) -> DataFrame:
         try:
-            return frame_of(self._spark, plan)
+            with storage_faults(writes_to or self._root):
+                return frame_of(self._spark, plan)
         except MonusError:
             raise
         except Exception as error:
             raise rejected(error) from error
 
-    def _find(self, parts: Parts) -> Found | None:
-        names = self._lookup.names
-        record = self._lookup.record(parts)
+    def _known(self, parts: Parts) -> Found | None:
+        """Names alone: for what is analysed and not read."""
+        names, record = self._lookup.names, self._lookup.record(parts)
         if record is None or (parts[0].lower() == "delta" and isinstance(record, TableRecord)):
             return None
         if names.location(names.session_name(record.name)) is None:
-            names.register(record.name, record.location)  # another process made it, or plain Spark dropped the name
+            names.register(record.name, record.location)
         if isinstance(record, TableRecord):
             return Found(parts=names.parts(record.name))
         if not record.usable or record.batch == 0:
             raise unusable(record)
         return Found(reads(visible_rows(self._spark, record)).plan, names.parts(record.name))
 
-    def _check_targets(self, plan: Any) -> list[TableRecord | ViewRecord]:
+    def check_targets(self, plan: Any) -> list[TableRecord | ViewRecord]:
         """What the statement changes; a view is not changed by anybody but its own refresh."""
         found: list[TableRecord | ViewRecord] = []
         for target in changed_targets(plan):
             hit = self._records_behind(target)
             for record in hit:
                 if isinstance(record, ViewRecord):
-                    raise _closed(record.name)
+                    raise closed(record.name)
                 if class_name(plan) in MOVES:
                     raise NotSupported(
                         f"The table '{record.name}' of a warehouse cannot be renamed or moved yet.",
@@ -128,7 +209,7 @@ class Queries:
         found: list[TableRecord | ViewRecord] = []
 
         def note(parts: Parts) -> Found | None:
-            record = self._lookup.record(parts)
+            record = self._lookup.record(parts) or self._lookup.keeper(parts)
             if record is not None:
                 found.append(record)
             return None
@@ -152,7 +233,31 @@ class Queries:
         return self._spark.range(0).select()
 
 
-def _closed(name: str) -> ViewIsClosedToDml:
+def is_query(spark: SparkSession, plan: Any) -> bool:
+    """Whether a parsed statement only reads."""
+    gateway = spark.sparkContext._gateway
+    if class_name(plan).endswith("Statement"):  # those of Delta, such as RESTORE, are no commands for Spark
+        return False
+    return not changes_rows(plan) and not any(is_instance_of(gateway, plan, kind) for kind in COMMANDS)
+
+
+def changes_rows(plan: Any) -> bool:
+    """Whether a parsed statement is INSERT, UPDATE, DELETE, MERGE or TRUNCATE, also behind WITH or several at once."""
+    kind = class_name(plan)
+    if kind in SEVERAL:
+        return any(changes_rows(child) for child in items(plan.children()))
+    return kind in STATEMENTS
+
+
+def is_insert(plan: Any) -> bool:
+    """Whether rows only come."""
+    kind = class_name(plan)
+    if kind == "UnresolvedWith":
+        return any(is_insert(child) for child in items(plan.children()))
+    return kind == "AppendData" or (kind == "InsertIntoStatement" and not plan.overwrite())
+
+
+def closed(name: str) -> ViewIsClosedToDml:
     return ViewIsClosedToDml(
         f"'{name}' is a materialized view: its rows follow from its query and cannot be changed.",
         "Change the tables that it reads, then refresh it; DROP MATERIALIZED VIEW drops it, wh.optimize() and "

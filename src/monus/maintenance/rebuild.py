@@ -2,7 +2,8 @@
 
 The last fold of a view says at which vector its rows are, so a refresh goes on from there. What was propagated
 but not folded is computed again. Batches that views over it have not read yet are found again where their rows
-still are. Lost for good are the history of refreshes, and attached tables that no view reads.
+still are. Lost for good are the history of refreshes, attached tables that no view reads, what ALTER said after the
+last fold, and what a transaction still had to do whose process died in the middle of it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from monus.maintenance.creation import REPLACING
 from monus.maintenance.layout import BATCH, pending_path
 from monus.maintenance.plans import normal_path
 from monus.maintenance.protocol import app_id, written_by_other
+from monus.maintenance.schedule import first_ticks
 from monus.maintenance.vectors import ViewState, from_json
+from monus.sql.policy import parse_policy
 from monus.store.delta_table import DeltaTable
 from monus.store.log import Commit, commits
 
@@ -212,6 +215,7 @@ def _with_their_sources(surveys: Mapping[str, Survey], tables: set[str], left: d
 
 def _found(spark: SparkSession, survey: Survey, all_views: Mapping[str, Survey]) -> FoundView:
     carried = survey.last.carried
+    next_refresh, next_propagate = first_ticks(parse_policy(carried.policy), datetime.now(UTC))
     record = ViewRecord(
         name=carried.view,
         definition=carried.definition,
@@ -231,6 +235,8 @@ def _found(spark: SparkSession, survey: Survey, all_views: Mapping[str, Survey])
         vector=carried.vector,
         pending_vector=carried.vector,
         pending_from=carried.number + 1,
+        next_refresh=next_refresh,
+        next_propagate=next_propagate,
     )
     present = _present_batches(spark, record)
     batches = _batches(survey, _oldest_read(carried.view, all_views, carried.number), present)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from monus.catalog.catalog import Catalog
 from monus.errors import InUse, MonusError, UnknownView, ViewBusy
+from monus.maintenance.commitment import Commitment
 from monus.maintenance.creation import Creation
 from monus.maintenance.lease import held_lease
 from monus.maintenance.protocol import prepare
@@ -22,8 +23,9 @@ logger = logging.getLogger(__name__)
 DYING_SECONDS = 30.0
 
 
-def recover(spark: SparkSession, catalog: Catalog, creation: Creation) -> list[str]:
-    """The names of the views that something was done about."""
+def recover(spark: SparkSession, catalog: Catalog, creation: Creation, commitment: Commitment) -> list[str]:
+    """The names of the views that something was done about, after transactions that were left are completed."""
+    _complete_transactions(catalog, commitment)
     settled = []
     for name in reversed(catalog.dependency_order()):  # a view that is removed must not be read by another
         if _is_unfinished(catalog, name) and not _is_at_work(catalog, name):
@@ -37,6 +39,19 @@ def recover(spark: SparkSession, catalog: Catalog, creation: Creation) -> list[s
                 continue
             settled.append(name)
     return settled[::-1]
+
+
+def _complete_transactions(catalog: Catalog, commitment: Commitment) -> None:
+    for record in catalog.ledger().outstanding:
+        if any(_is_at_work(catalog, part.name) for part in record.parts):
+            continue
+        try:
+            commitment.recover(record, DYING_SECONDS)
+        except ViewBusy:
+            continue  # another process is at it
+        except MonusError:
+            # Readers see the state before it; whoever next uses one of its tables tries again, and tells.
+            logger.exception("The transaction %s could not be completed", record.id)
 
 
 def _settle(spark: SparkSession, catalog: Catalog, creation: Creation, name: str) -> None:

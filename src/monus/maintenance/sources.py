@@ -34,6 +34,8 @@ class SourceChange:
     insert_only: bool
     summary: ChangeSummary | None = None
     batches: tuple[BatchRecord, ...] = ()
+    before: SourceChange | None = None
+    """What comes before the rows that are not in the source yet (`ahead.py`)."""
 
     @property
     def is_empty(self) -> bool:
@@ -45,14 +47,16 @@ NO_CHANGE = SourceChange("none", 0.0, True)
 
 @dataclass(slots=True)
 class TableSource:
-    """A base table at a pinned snapshot."""
+    """A base table at a pinned snapshot: the head, or the version `at`."""
 
     record: TableRecord
     spark: SparkSession
+    at: int | None = None
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
-        self.snapshot = self._table().snapshot()
+        head = self._table().snapshot()
+        self.snapshot = head if self.at in (None, head.version) else self._table().snapshot_at(self.at)
 
     @property
     def name(self) -> str:
@@ -202,13 +206,41 @@ class ViewSource:
         )
 
 
-Source = TableSource | ViewSource
-
-
 class Readable(Protocol):
     """Something whose rows can be had in a session."""
 
     def read(self, spark: SparkSession) -> DataFrame: ...
+
+
+class Source(Readable, Protocol):
+    """A table or view that a view reads, at one state; what a derivation asks of it."""
+
+    @property
+    def record(self) -> TableRecord | ViewRecord: ...
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def state(self) -> SourceState: ...
+
+    @property
+    def schema(self) -> StructType: ...
+
+    def rows(self) -> float: ...
+
+    def read_listed(self, spark: SparkSession) -> DataFrame: ...
+
+    def extent(self, column: str) -> tuple[int, int] | None: ...
+
+    def read_at(self, spark: SparkSession, state: SourceState) -> DataFrame: ...
+
+    def change_since(self, state: SourceState) -> SourceChange: ...
+
+    def read_change(self, spark: SparkSession, change: SourceChange) -> DataFrame: ...
 
 
 def published(spark: SparkSession, record: ViewRecord, seen: bool = False) -> Snapshot:
@@ -227,6 +259,12 @@ def published(spark: SparkSession, record: ViewRecord, seen: bool = False) -> Sn
     except SourceHistoryLost:
         pass  # a part of the log was cleaned up; the version itself may still be there
     return table.snapshot_at(record.version)
+
+
+def visible_rows(spark: SparkSession, record: ViewRecord) -> DataFrame:
+    """The published rows of a view, without the columns that do not show."""
+    data = DeltaTable(spark, record.location).read(published(spark, record))
+    return data.select(*(F.col(_quoted(c.name)) for c in record.columns))
 
 
 def read_batches(spark: SparkSession, record: ViewRecord, batches: Iterable[BatchRecord]) -> DataFrame | None:

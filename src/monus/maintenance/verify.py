@@ -24,14 +24,29 @@ TOLERANCE, INFINITY = 1e-9, float("inf")
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """One equation or inclusion of an invariant, and the rows by which it fails."""
+
+    name: str
+    ok: bool
+    missing: DataFrame
+    extra: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
-    """`missing` are rows of the query that the view does not have, `extra` the other way round."""
+    """`missing` are rows of the query that the view does not have, `extra` the other way round.
+
+    They are of the first of `checks` that fails; `invariant` is the one that the view is under.
+    """
 
     view: str
     ok: bool
     missing: DataFrame
     extra: DataFrame
     vector: Mapping[str, Any]
+    invariant: str
+    checks: tuple[Check, ...]
 
     def __bool__(self) -> bool:
         return self.ok
@@ -45,9 +60,7 @@ class Scale:
     data: DataFrame
 
 
-def compare(
-    view: str, stored: DataFrame, expected: DataFrame, vector: Mapping[str, Any], scale: Scale | None = None
-) -> Verification:
+def check(name: str, stored: DataFrame, expected: DataFrame, scale: Scale | None = None) -> Check:
     """`stored` and `expected` have the same columns; what differs is counted in one job."""
     columns = tuple(AlgebraColumn(f.name, f.dataType.simpleString()) for f in expected.schema.fields)
     difference = _difference(stored, expected, columns).persist()
@@ -56,9 +69,9 @@ def compare(
         difference = _without_close_pairs(_scaled(difference, scale), columns)
     weight = F.col("__w")
     names = [F.col(_quoted(c.name)) for c in columns]
-    extra = _copies(difference.where(weight > 0), names, weight)
-    missing = _copies(difference.where(weight < 0), names, -weight)
-    return Verification(view, difference.isEmpty(), missing, extra, vector)
+    extra = copies(difference.where(weight > 0), names, weight)
+    missing = copies(difference.where(weight < 0), names, -weight)
+    return Check(name, difference.isEmpty(), missing, extra)
 
 
 def _difference(stored: DataFrame, expected: DataFrame, columns: tuple[AlgebraColumn, ...]) -> DataFrame:
@@ -120,7 +133,7 @@ def _is_close(left: Column, right: Column, largest_input: Column) -> Column:
     return left.eqNullSafe(right) | F.coalesce(is_near, F.lit(False))
 
 
-def _copies(data: DataFrame, names: list[Column], weight: Column) -> DataFrame:
+def copies(data: DataFrame, names: list[Column], weight: Column) -> DataFrame:
     repeated = F.explode(F.array_repeat(F.lit(True), weight.cast("int"))).alias("__copy")
     return data.select(*names, repeated).select(*names)
 

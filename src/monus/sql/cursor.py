@@ -42,10 +42,10 @@ class Cursor:
         self._at += len(words)
         return True
 
-    def expect(self, *words: str) -> None:
+    def expect(self, *words: str, hint: str = "") -> None:
         for word in words:
             if not self.accept(word):
-                self.fail(word)
+                self.fail(word, hint)
 
     def one_of(self, *words: str) -> str:
         """Take one of these words, and say which."""
@@ -60,9 +60,9 @@ class Cursor:
             return True
         return False
 
-    def expect_symbol(self, symbol: str) -> None:
+    def expect_symbol(self, symbol: str, hint: str = "") -> None:
         if not self.accept_symbol(symbol):
-            self.fail(f"'{symbol}'")
+            self.fail(f"'{symbol}'", hint)
 
     def name(self, what: str) -> str:
         """A name: any word, keywords included, or anything in back-ticks."""

@@ -17,7 +17,9 @@ from monus.sql.statements import (
     AlterView,
     BeginTransaction,
     Commit,
+    CreateAssertion,
     CreateView,
+    DropAssertion,
     DropView,
     ExplainCreate,
     ExplainView,
@@ -29,6 +31,7 @@ from monus.sql.statements import (
     Rollback,
     SetMode,
     SetPolicy,
+    ShowAssertions,
     ShowRefreshes,
     ShowViews,
     Statement,
@@ -38,6 +41,9 @@ from monus.sql.tokens import Kind
 
 VIEW_NAME = "the name of a view"
 COLUMN_NAME = "the name of a column"
+ASSERTION_NAME = "the name of an assertion"
+
+_CHECK = "An assertion is CHECK (NOT EXISTS (query)), where the query finds the rows that must not be there."
 
 
 def parse_statement(text: str) -> Statement | None:
@@ -76,7 +82,18 @@ def _read_statement(cursor: Cursor) -> Statement | None:
         cursor.expect("DROP", "MATERIALIZED", "VIEW")
         if_exists = cursor.accept("IF", "EXISTS")
         return DropView(cursor.qualified_name(VIEW_NAME), if_exists)
-    return _read_transaction(cursor)
+    return _read_of_assertions(cursor) or _read_transaction(cursor)
+
+
+def _read_of_assertions(cursor: Cursor) -> Statement | None:
+    if cursor.sees("CREATE", "ASSERTION") or cursor.sees("CREATE", "OR", "REPLACE", "ASSERTION"):
+        return _read_assertion(cursor)
+    if cursor.accept("DROP", "ASSERTION"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        return DropAssertion(cursor.qualified_name(ASSERTION_NAME), if_exists)
+    if cursor.accept("SHOW", "ASSERTIONS"):
+        return ShowAssertions()
+    return None
 
 
 def _read_transaction(cursor: Cursor) -> Statement | None:
@@ -216,3 +233,39 @@ def _read_query(cursor: Cursor) -> str:
     while cursor.peek().kind is not Kind.END and not cursor.peek().is_symbol(";"):
         cursor.take()
     return cursor.text[start : cursor.previous().end].strip()
+
+
+def _read_assertion(cursor: Cursor) -> CreateAssertion:
+    cursor.expect("CREATE")
+    cursor.expect("ASSERTION", hint="An assertion is not replaced: drop it, then create it.")
+    if cursor.sees("IF", "NOT"):
+        cursor.fail(ASSERTION_NAME, hint="Leave IF NOT EXISTS out, or say DROP ASSERTION IF EXISTS before.")
+    name = cursor.qualified_name(ASSERTION_NAME)
+    cursor.expect("CHECK", hint=_CHECK)
+    cursor.expect_symbol("(", hint=_CHECK)
+    cursor.expect("NOT", "EXISTS", hint=_CHECK)
+    cursor.expect_symbol("(", hint=_CHECK)
+    query = _read_query_in_parentheses(cursor)
+    cursor.expect_symbol(")", hint=f"{_CHECK} What else must hold is an assertion of its own.")
+    return CreateAssertion(name, query)
+
+
+def _read_query_in_parentheses(cursor: Cursor) -> str:
+    """The text after the opening parenthesis, up to the end of the last token before the closing one."""
+    start = cursor.previous().end
+    if cursor.peek().is_symbol(")"):
+        cursor.fail("a query")
+    depth = 1
+    while True:
+        token = cursor.peek()
+        if token.kind in (Kind.END, Kind.UNFINISHED) or token.is_symbol(";"):
+            cursor.fail("')'")
+        if token.is_symbol("("):
+            depth += 1
+        elif token.is_symbol(")"):
+            depth -= 1
+        if depth == 0:
+            query = cursor.text[start : cursor.previous().end].strip()
+            cursor.take()
+            return query
+        cursor.take()

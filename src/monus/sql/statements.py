@@ -102,6 +102,25 @@ class DropView:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateAssertion:
+    """`query`, as it was written, finds the rows that must not be there."""
+
+    name: Name
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropAssertion:
+    name: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShowAssertions:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class BeginTransaction:
     pass
 
@@ -127,6 +146,9 @@ Statement: TypeAlias = (
     | ShowRefreshes
     | AlterView
     | DropView
+    | CreateAssertion
+    | DropAssertion
+    | ShowAssertions
     | BeginTransaction
     | Commit
     | Rollback

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from monus.errors import LeaseLost, ViewBusy
 from monus.store.delta_table import DeltaTable, Snapshot
+from monus.store.faults import storage_faults
 from monus.store.jvm import java, java_causes, java_session
 
 DELETE_FLAG = "__delete"
@@ -191,13 +192,13 @@ def _write(
 def numbered_commit(
     table: DeltaTable, session: SparkSession, number: TxnNumber | None = None, metadata: str | None = None
 ) -> Iterator[Outcome]:
-    """Run one commit, learn its version, and give conflicts their type.
+    """Run one commit, learn its version, and give conflicts and faults of the disk their type.
 
     Commands that have no writer options take number and metadata from the session's settings.
     """
     outcome = Outcome()
     session.conf.unset(_LAST_COMMIT)
-    with session_settings(session, _number_settings(number, metadata)):
+    with session_settings(session, _number_settings(number, metadata)), storage_faults(table.path):
         try:
             yield outcome
         except Exception as error:
@@ -206,6 +207,16 @@ def numbered_commit(
     if outcome.version is None:
         version = session.conf.get(_LAST_COMMIT, None)
         outcome.version = None if version is None else int(version)
+
+
+@contextmanager
+def last_commit(session: SparkSession) -> Iterator[Outcome]:
+    """The version of the last commit that a statement of Spark made in the block; None if it made none."""
+    outcome = Outcome()
+    session.conf.unset(_LAST_COMMIT)
+    yield outcome
+    version = session.conf.get(_LAST_COMMIT, None)
+    outcome.version = None if version is None else int(version)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from monus.errors import SourceHistoryLost
 from monus.store.delta_table import DeltaTable, Snapshot
+from monus.store.faults import storage_faults
 from monus.store.files import check_files, read_files
 from monus.store.jvm import java_session, none, scala_object, some
 from monus.store.log import Commit, FileAction, Metadata, commits
@@ -58,7 +59,8 @@ def has_change_feed(snapshot: Snapshot) -> bool:
 
 def enable_change_feed(table: DeltaTable) -> None:
     """Switch the feed on for the commits to come; only with the user's consent, because it is a commit."""
-    table.spark.sql(f"ALTER TABLE delta.`{table.path.replace('`', '``')}` SET TBLPROPERTIES ({_FEED} = true)")
+    with storage_faults(table.path):
+        table.spark.sql(f"ALTER TABLE delta.`{table.path.replace('`', '``')}` SET TBLPROPERTIES ({_FEED} = true)")
 
 
 def summarize_change(table: DeltaTable, from_version: int, to_snapshot: Snapshot) -> ChangeSummary:

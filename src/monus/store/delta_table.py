@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from monus.errors import NameExists, SourceHistoryLost, SourceInvalid
+from monus.store.faults import storage_faults
 from monus.store.files import check_files
 from monus.store.jvm import is_caused_by, java, java_class, java_session, none, seq, some, string_array
 from monus.store.listing import listed_extent, listed_files, listed_rows
@@ -115,7 +116,8 @@ class DeltaTable:
             builder = builder.property(key, value)
         if comment is not None:
             builder = builder.comment(comment)
-        builder.execute()
+        with storage_faults(self.path):
+            builder.execute()
         return self.snapshot()
 
     def version(self) -> int:

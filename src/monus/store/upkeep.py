@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from monus.store.apply import TxnNumber, numbered_commit, session_settings
 from monus.store.delta_table import DeltaTable
+from monus.store.faults import storage_faults
 from monus.store.jvm import java, java_session
 from monus.store.log import commits
 
@@ -45,7 +46,7 @@ def vacuum(table: DeltaTable, retain_versions_from: int, min_retention_hours: fl
             4 * table.spark.sparkContext.defaultParallelism
         ),
     }
-    with session_settings(table.spark, settings):
+    with session_settings(table.spark, settings), storage_faults(table.path):
         _delta(table).vacuum(hours)
     return hours
 

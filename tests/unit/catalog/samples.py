@@ -96,3 +96,10 @@ def do_refresh(catalog: Catalog, lease: Lease) -> int:
     number = catalog.begin_intent(lease, "refresh", {"Sales": 0}, {"Sales": 1})
     publish(catalog, lease, number)
     return number
+
+
+def whole_catalog(catalog: Catalog) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of it, to see that nothing was changed."""
+    with catalog._database.read() as connection:
+        names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+        return {name: [tuple(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}")] for name in names}

@@ -17,6 +17,7 @@ import pytest
 
 from monus.catalog.catalog import Catalog
 from monus.catalog.owners import Owner
+from monus.errors import ViewBusy
 from tests.unit.catalog import workers
 from tests.unit.catalog.samples import LONG, a_table, publish, with_view
 
@@ -72,6 +73,44 @@ def test_one_of_two_gets_the_lease(location: str) -> None:
         assert sorted(map(str, (answer(one), answer(other)))) == ["1", "VIEW_BUSY"]
 
 
+def test_one_of_two_gets_all_of_the_leases(location: str) -> None:
+    Catalog.open(location).close()
+    work = workers.acquire_all_once
+    with running(work, location, ["a", "b"]) as (_, one), running(work, location, ["c", "b"]) as (_, other):
+        for pipe in (one, other):
+            answer(pipe)
+        for pipe in (one, other):
+            pipe.send("go")
+        answers = [answer(one), answer(other)]
+        assert answers.count("VIEW_BUSY") == 1
+        with Catalog.open(location) as catalog:
+            held = [name for name in ("a", "b", "c") if catalog.holder(name) is not None]
+        assert held in answers
+
+
+def test_two_processes_commit_transactions_over_tables_in_common(location: str) -> None:
+    times = 15
+    with Catalog.open(location) as catalog:
+        catalog.add_table(a_table())
+        catalog.add_table(a_table("Items"))
+        work = workers.change_often
+        with (
+            running(work, location, ["Sales", "Items"], times) as (_, one),
+            running(work, location, ["Sales"], times) as (_, other),
+        ):
+            for pipe in (one, other):
+                answer(pipe)
+            for pipe in (one, other):
+                pipe.send("go")
+            given = answer(one) + answer(other)
+        assert sorted(numbers["Sales"] for numbers in given) == list(range(1, 2 * times + 1))
+        assert sorted(numbers["Items"] for numbers in given if "Items" in numbers) == list(range(1, times + 1))
+        of_sales = catalog.transactions("sales", 100)
+        assert [record.sequence for record in of_sales] == list(range(2 * times, 0, -1))
+        assert all(part.reached == record.sequence for record in of_sales for part in record.parts)
+        assert (catalog.ledger().count, catalog.ledger().outstanding) == (4 * times, ())
+
+
 def test_several_processes_make_the_catalog_at_once(location: str) -> None:
     with (
         running(workers.open_and_say_hello, location) as (_, one),
@@ -102,6 +141,25 @@ def test_a_killed_holder_is_taken_over_at_once(location: str) -> None:
         assert intent is not None
         assert (intent.number, intent.epoch) == (number, epoch)
         publish(catalog, lease, number)
+
+
+def test_a_killed_transaction_is_taken_over_at_once(location: str) -> None:
+    with Catalog.open(location) as catalog:
+        catalog.add_table(a_table())
+        catalog.add_table(a_table("Items"))
+        with running(workers.hold_all, location, ["Items", "Sales"]) as (process, pipe):
+            record = answer(pipe)
+            with pytest.raises(ViewBusy):
+                catalog.acquire_all(["Sales", "Items"], Owner.here(), LONG)
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            held = catalog.acquire_all(["Sales", "Items"], Owner.here(), LONG)
+        (found,) = catalog.ledger().outstanding
+        assert found == record
+        assert [lease.outstanding for lease in held.values()] == [1, 1]
+        catalog.end_transaction(held, found)
+        assert catalog.ledger().outstanding == ()
 
 
 def test_a_stopped_holder_goes_on_and_finds_its_lease_lost(location: str) -> None:

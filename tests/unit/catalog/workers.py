@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from monus.catalog.catalog import Catalog
 from monus.catalog.owners import Owner
-from monus.errors import MonusError
+from monus.catalog.records import TransactionPart
+from monus.catalog.transactions import Reached
+from monus.errors import MonusError, ViewBusy
 from tests.unit.catalog.samples import LONG, do_refresh, publish
 
 
@@ -56,6 +59,48 @@ def acquire_once(location: str, pipe: Connection) -> None:
         pipe.recv()
         try:
             pipe.send(catalog.acquire("Big_Sales", Owner.here(), LONG).epoch)
+        except MonusError as error:
+            pipe.send(error.code)
+        pipe.recv()  # until the test is over
+
+
+def change_often(location: str, names: list[str], times: int, pipe: Connection) -> None:
+    """Commit transactions over these tables against others, and report what numbers each got."""
+    pipe.send("ready")
+    pipe.recv()
+    given = []
+    with Catalog.open(location) as catalog:
+        for _ in range(times):
+            held = None
+            while held is None:
+                try:
+                    held = catalog.acquire_all(names, Owner.here(), LONG)
+                except ViewBusy:
+                    time.sleep(0.005)
+            record = catalog.commit_transaction(held, [TransactionPart(name, "table", {}) for name in names], None, 1)
+            given.append({part.name: part.number for part in record.parts})
+            catalog.record_reached(held, record, {name.lower(): Reached(record.sequence) for name in names})
+            catalog.end_transaction(held, record)
+            catalog.release_all(held.values())
+    pipe.send(given)
+
+
+def hold_all(location: str, names: list[str], pipe: Connection) -> None:
+    """Commit a transaction, report, and never go on with it."""
+    with Catalog.open(location) as catalog:
+        held = catalog.acquire_all(names, Owner.here(), LONG)
+        parts = [TransactionPart(name, "table", {"version": 3}) for name in names]
+        pipe.send(catalog.commit_transaction(held, parts, "/w/staging", 1))
+        pipe.recv()
+
+
+def acquire_all_once(location: str, names: list[str], pipe: Connection) -> None:
+    """Try for several leases at the same moment as others, and keep them."""
+    with Catalog.open(location) as catalog:
+        pipe.send("ready")
+        pipe.recv()
+        try:
+            pipe.send(sorted(catalog.acquire_all(names, Owner.here(), LONG)))
         except MonusError as error:
             pipe.send(error.code)
         pipe.recv()  # until the test is over

@@ -16,7 +16,9 @@ from monus.sql.statements import (
     AlterView,
     BeginTransaction,
     Commit,
+    CreateAssertion,
     CreateView,
+    DropAssertion,
     DropView,
     ExplainCreate,
     ExplainView,
@@ -27,6 +29,7 @@ from monus.sql.statements import (
     Rollback,
     SetMode,
     SetPolicy,
+    ShowAssertions,
     ShowRefreshes,
     ShowViews,
     Statement,
@@ -97,6 +100,17 @@ from monus.sql.statements import (
         ("DROP MATERIALIZED VIEW v", DropView(("v",))),
         ("DROP MATERIALIZED VIEW IF EXISTS v", DropView(("v",), if_exists=True)),
         ("DROP MATERIALIZED VIEW if", DropView(("if",))),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1))", CreateAssertion(("a",), "SELECT 1")),
+        (
+            "create assertion `no debts`.x\ncheck(not exists(select * from t where b < 0));",
+            CreateAssertion(("no debts", "x"), "select * from t where b < 0"),
+        ),
+        ("CREATE ASSERTION check CHECK (NOT EXISTS (SELECT 1))", CreateAssertion(("check",), "SELECT 1")),
+        ("CREATE ASSERTION if CHECK (NOT EXISTS (SELECT 1))", CreateAssertion(("if",), "SELECT 1")),
+        ("DROP ASSERTION a", DropAssertion(("a",))),
+        ("drop assertion if exists `a b`;", DropAssertion(("a b",), if_exists=True)),
+        ("DROP ASSERTION if", DropAssertion(("if",))),
+        ("SHOW ASSERTIONS", ShowAssertions()),
         ("BEGIN TRANSACTION", BeginTransaction()),
         ("COMMIT", Commit()),
         ("ROLLBACK ;;", Rollback()),
@@ -117,6 +131,8 @@ def test_statements(text: str, statement: Statement) -> None:
         "CREATE VIEW v AS SELECT 1",
         "CREATE OR REPLACE TEMP VIEW materialized AS SELECT 1",
         "CREATE TABLE materialized AS SELECT 1",
+        "CREATE TABLE assertion AS SELECT 1",
+        "CREATE OR REPLACE VIEW assertion AS SELECT 1",
         "REFRESH TABLE t",
         "REFRESH MATERIALIZED",
         "REFRESH '/a/path'",
@@ -128,6 +144,8 @@ def test_statements(text: str, statement: Statement) -> None:
         "ALTER VIEW v AS SELECT 1",
         "DROP VIEW v",
         "DROP TABLE materialized",
+        "DROP TABLE assertion",
+        "SHOW TABLES LIKE 'assertions'",
         "BEGIN SELECT 1; END",
         "SELECT 'CREATE MATERIALIZED VIEW v AS SELECT 1'",
         "SELECT 'never ends",
@@ -165,6 +183,30 @@ def test_the_query_ends_before_its_last_comment() -> None:
     parsed = parse_statement("CREATE MATERIALIZED VIEW v AS SELECT 1 -- one;\n ; -- done; really")
     assert isinstance(parsed, CreateView)
     assert parsed.query == "SELECT 1"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT (1 + (2)) FROM (SELECT * FROM t) WHERE a IN (1, 2)",
+        "(SELECT 1) UNION ALL (SELECT 2)",
+        "(SELECT 1)",
+        "SELECT ')' AS `)`, \"(((\" FROM t WHERE a <> r'\\'",
+        "SELECT 1 /* ) ; /* ) */ ( */ , 2 -- ) ;\n, 3",
+        "-- who owes (too much\nSELECT 1",
+        "SELECT /*+ BROADCAST(t) */ * FROM t",
+        "SELECT * FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+        "SELEKT nonsense",
+    ],
+)
+def test_the_query_of_an_assertion_is_kept_as_written(query: str) -> None:
+    text = f"CREATE ASSERTION a CHECK ( NOT EXISTS (\n{query}\n) ) ; -- done)"
+    assert parse_statement(text) == CreateAssertion(("a",), query)
+
+
+def test_the_query_of_an_assertion_ends_before_its_last_comment() -> None:
+    parsed = parse_statement("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1 -- one)\n /* ) */ ))")
+    assert parsed == CreateAssertion(("a",), "SELECT 1")
 
 
 KEYWORDS = [
@@ -254,6 +296,33 @@ def test_any_name_in_back_ticks(parts: list[str]) -> None:
         ("ALTER MATERIALIZED VIEW v RENAME w", 1, 34, "TO"),
         ("DROP MATERIALIZED VIEW IF EXISTS", 1, 33, "the name of a view"),
         ("DROP MATERIALIZED VIEW v /* why", 1, 26, "the end of the statement"),
+        ("CREATE ASSERTION", 1, 17, "the name of an assertion"),
+        ("CREATE ASSERTION a", 1, 19, "CHECK"),
+        ("CREATE ASSERTION a AS SELECT 1", 1, 20, "CHECK"),
+        ("CREATE ASSERTION a CHECK", 1, 25, "'('"),
+        ("CREATE ASSERTION a CHECK NOT EXISTS (SELECT 1)", 1, 26, "'('"),
+        ("CREATE ASSERTION a CHECK (EXISTS (SELECT 1))", 1, 27, "NOT"),
+        ("CREATE ASSERTION a CHECK (x > 0)", 1, 27, "NOT"),
+        ("CREATE ASSERTION a CHECK ((NOT EXISTS (SELECT 1)))", 1, 27, "NOT"),
+        ("CREATE ASSERTION a CHECK (NOT (SELECT 1))", 1, 31, "EXISTS"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS SELECT 1)", 1, 38, "'('"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS ())", 1, 39, "a query"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (/* ) */ ))", 1, 47, "a query"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1)", 1, 48, "')'"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT (1))", 1, 50, "')'"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1 -- ))", 1, 53, "')'"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1;))", 1, 47, "')'"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 'x))", 1, 46, "')'"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1 /* x))", 1, 48, "')'"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1) AND NOT EXISTS (SELECT 2))", 1, 49, "')'"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1)) DEFERRABLE", 1, 50, "the end of the statement"),
+        ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1)))", 1, 49, "the end of the statement"),
+        ("CREATE OR REPLACE ASSERTION a CHECK (NOT EXISTS (SELECT 1))", 1, 8, "ASSERTION"),
+        ("CREATE ASSERTION IF NOT EXISTS a CHECK (NOT EXISTS (SELECT 1))", 1, 18, "the name of an assertion"),
+        ("DROP ASSERTION", 1, 15, "the name of an assertion"),
+        ("DROP ASSERTION IF EXISTS", 1, 25, "the name of an assertion"),
+        ("DROP ASSERTION a CASCADE", 1, 18, "the end of the statement"),
+        ("SHOW ASSERTIONS OF t", 1, 17, "the end of the statement"),
         ("BEGIN", 1, 6, "TRANSACTION"),
         ("BEGIN;", 1, 6, "TRANSACTION"),
         ("BEGIN TRANSACTION NOW", 1, 19, "the end of the statement"),
@@ -273,9 +342,18 @@ def test_messages_say_what_to_do() -> None:
         parse_statement("REFRESH MATERIALIZED VIEW größe")
     with pytest.raises(StatementInvalid, match="one statement at a time"):
         parse_statement("COMMIT; COMMIT")
+    with pytest.raises(StatementInvalid, match=r"CHECK \(NOT EXISTS \(query\)\), where the query finds the rows"):
+        parse_statement("CREATE ASSERTION a CHECK (x > 0)")
+    with pytest.raises(StatementInvalid, match="an assertion of its own"):
+        parse_statement("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1) AND NOT EXISTS (SELECT 2))")
+    with pytest.raises(StatementInvalid, match="DROP ASSERTION IF EXISTS"):
+        parse_statement("CREATE ASSERTION IF NOT EXISTS a CHECK (NOT EXISTS (SELECT 1))")
+    with pytest.raises(StatementInvalid, match="drop it, then create it"):
+        parse_statement("CREATE OR REPLACE ASSERTION a CHECK (NOT EXISTS (SELECT 1))")
 
 
 PIECES = ["CREATE", "MATERIALIZED", "VIEW", "v", "AS", "SELECT", "REFRESH", "MODE", "ON", "1", "\n"]
+PIECES += ["ASSERTION", "CHECK", "NOT", "EXISTS"]
 SIGNS = ["(", ")", ",", ".", ";", "'", "`", '"', "/*", "*/", "--"]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from monus.sql.parser import parse_statement
 from monus.sql.script import split_script
+from monus.sql.statements import CreateAssertion, DropAssertion, ShowAssertions
 
 
 @pytest.mark.parametrize(
@@ -28,7 +30,32 @@ from monus.sql.script import split_script
             "CREATE MATERIALIZED VIEW v AS SELECT 'a;b';REFRESH MATERIALIZED VIEW v;",
             ["CREATE MATERIALIZED VIEW v AS SELECT 'a;b'", "REFRESH MATERIALIZED VIEW v"],
         ),
+        (
+            "CREATE ASSERTION a CHECK (NOT EXISTS (SELECT ';' /* ; */\n FROM t)); SHOW ASSERTIONS; DROP ASSERTION a;",
+            [
+                "CREATE ASSERTION a CHECK (NOT EXISTS (SELECT ';' /* ; */\n FROM t))",
+                "SHOW ASSERTIONS",
+                "DROP ASSERTION a",
+            ],
+        ),
+        (
+            "BEGIN TRANSACTION; INSERT INTO t VALUES (1); COMMIT; ROLLBACK",
+            ["BEGIN TRANSACTION", "INSERT INTO t VALUES (1)", "COMMIT", "ROLLBACK"],
+        ),
     ],
 )
 def test_split(script: str, statements: list[str]) -> None:
     assert split_script(script) == statements
+
+
+def test_each_statement_of_a_script_can_be_parsed() -> None:
+    script = """
+        CREATE ASSERTION no_debts CHECK (NOT EXISTS (SELECT * FROM accounts -- one; row
+            WHERE balance < 0));
+        SHOW ASSERTIONS; DROP ASSERTION IF EXISTS no_debts;
+    """
+    assert [parse_statement(statement) for statement in split_script(script)] == [
+        CreateAssertion(("no_debts",), "SELECT * FROM accounts -- one; row\n            WHERE balance < 0"),
+        ShowAssertions(),
+        DropAssertion(("no_debts",), if_exists=True),
+    ]

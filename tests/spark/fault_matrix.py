@@ -1,0 +1,152 @@
+"""Every state of the disk that a process can leave when it dies: the folder as it is at each fault point reached.
+
+An operation is run once, and at each fault point the warehouse's folder is kept (an image). Put back, it is what a
+process leaves that died there; nothing that Python would do on the way out is in it. Several operations can run side
+by side, each waiting at its next fault point for the others, so that one image has all of them in the middle.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from monus.maintenance.fault_points import FaultPoint, listening
+
+SECONDS = 300.0
+Action = Callable[[], object]
+
+
+# -- running up to fault points
+
+
+Reached = tuple[FaultPoint, int]
+"""A fault point, and the how manieth time it was reached."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What every operation that is not done has just reached."""
+
+    number: int
+    at: Mapping[str, Reached]
+
+    def __str__(self) -> str:
+        names = sorted({f"{point.name.lower()} {nth}" for point, nth in self.at.values()})
+        return f"{self.number} {', '.join(names)}"
+
+
+def stepped(actions: Mapping[str, Action], at_step: Callable[[Step], None]) -> None:
+    """Do all at once, in step: whenever each is at its next fault point or done, `at_step` is called."""
+    changed = threading.Condition()
+    busy, at, failed = set(actions), dict[str, Reached](), list[BaseException]()
+    counts = {name: Counter[FaultPoint]() for name in actions}
+
+    def wait(point: FaultPoint) -> None:
+        name = threading.current_thread().name
+        if name in actions:
+            with changed:
+                counts[name][point] += 1
+                at[name] = (point, counts[name][point])
+                changed.notify_all()
+                if not changed.wait_for(lambda: name not in at, SECONDS):
+                    raise TimeoutError(name)
+
+    def work(name: str) -> None:
+        try:
+            actions[name]()
+        except BaseException as error:
+            failed.append(error)
+        with changed:
+            busy.discard(name)
+            changed.notify_all()
+
+    threads = [threading.Thread(target=work, args=(name,), name=name, daemon=True) for name in actions]
+    with listening(wait):
+        for thread in threads:
+            thread.start()
+        number = 0
+        while True:
+            with changed:
+                if not changed.wait_for(lambda: busy <= at.keys(), SECONDS):
+                    raise TimeoutError(f"{sorted(busy - at.keys())} did not reach a fault point")
+                if not busy:
+                    break
+                now = dict(at)
+            at_step(Step(number, now))
+            with changed:
+                at.clear()
+                changed.notify_all()
+            number += 1
+    for thread in threads:
+        thread.join()
+    for error in failed:
+        raise error
+
+
+# -- images of the disk
+
+
+def keep(folder: Path, image: Path) -> None:
+    """The folder as it is at this moment. The catalog is copied by SQLite: part of it may still be in its log."""
+    shutil.copytree(folder, image, ignore=shutil.ignore_patterns("catalog.db*"))
+    with closing(sqlite3.connect(folder / "catalog.db")) as now, closing(sqlite3.connect(image / "catalog.db")) as kept:
+        now.backup(kept)
+
+
+def put_back(image: Path, folder: Path, spark: SparkSession) -> None:
+    """Every warehouse at the folder must be closed."""
+    shutil.rmtree(folder)
+    shutil.copytree(image, folder)
+    forget_logs(spark)
+
+
+def forget_logs(spark: SparkSession) -> None:
+    """Delta keeps the logs of tables by path, and does not expect them to go back."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+_CATALOG = (
+    "SELECT key, policy, table_id, unusable_code, batch, version, pending_from, vector, pending_vector FROM views "
+    "ORDER BY key",
+    "SELECT resource, last_number, outstanding, token IS NULL FROM leases ORDER BY resource",
+    "SELECT view_key, number, operation, to_state FROM intents ORDER BY view_key",
+    "SELECT view_key, number, operation, version, from_vector, to_vector, has_rows FROM batches ORDER BY 1, 2",
+    "SELECT sequence, staging, applied_at IS NULL FROM transactions ORDER BY sequence",
+    "SELECT sequence, resource_key, number, before, reached, note FROM transaction_parts JOIN transactions "
+    "ON transaction_id = id ORDER BY sequence, resource_key",
+)
+
+
+def digest(folder: Path) -> str:
+    """All that later operations depend on: the catalog, and the log of every table but for the names of files."""
+    with closing(sqlite3.connect(folder / "catalog.db")) as database:
+        known = [database.execute(query).fetchall() for query in _CATALOG]
+    logs = {}
+    for path in sorted(folder.glob("*/*/_delta_log/*.json")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        logs[str(path.relative_to(folder))] = sorted(_outline(line) for line in lines)
+    staged = sorted(path.name for path in folder.glob("staging/*"))
+    return json.dumps([known, logs, staged])
+
+
+def _outline(action: dict[str, Any]) -> str:
+    kind, body = next(iter(action.items()))
+    if kind == "commitInfo":
+        return f"commit {body['operation']}"
+    if kind == "txn":
+        return f"txn {body['appId']} {body['version']}"
+    vector = (body.get("deletionVector") or {}).get("cardinality")
+    with suppress(KeyError):
+        return f"{kind} {json.loads(body['stats'] or '{}').get('numRecords')} {body.get('partitionValues')} {vector}"
+    return f"{kind} {body.get('partitionValues')} {vector}"

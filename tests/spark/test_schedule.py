@@ -1,0 +1,91 @@
+"""The scheduler with what it is made for: Spark, and the maintainer of a warehouse."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+import monus
+from monus.catalog.owners import Owner
+from monus.maintenance.schedule import Scheduler, first_ticks, no_jobs_running
+from monus.sql.policy import parse_policy
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_whether_jobs_run(spark: SparkSession) -> None:
+    wait_until(partial(no_jobs_running, spark))
+
+    def work() -> None:
+        spark.sparkContext.setJobGroup("slow", "longer than any test", interruptOnCancel=True)
+        try:
+            spark.range(10**13).selectExpr("sum(id)").collect()
+        except Py4JJavaError:
+            return  # it was cancelled
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        wait_until(lambda: not no_jobs_running(spark))
+    finally:
+        spark.sparkContext.cancelJobGroup("slow")
+        thread.join()
+    wait_until(partial(no_jobs_running, spark))
+
+
+def made(wh: monus.Warehouse, policy: str) -> monus.View:
+    """A view with this policy since START."""
+    wh.sql("CREATE TABLE sales (k INT, q INT)")
+    wh.sql("INSERT INTO sales VALUES (1, 1), (2, 5)")
+    view = wh.create_view("v", "SELECT k, sum(q) AS q FROM sales GROUP BY k")
+    lease = wh._catalog.acquire("v", Owner.here(), 60)
+    wh._catalog.set_policy(lease, policy, *first_ticks(parse_policy(policy), START))
+    wh._catalog.release(lease)
+    return view
+
+
+def rows(view: monus.View) -> list[tuple[int, ...]]:
+    return sorted(tuple(row) for row in view.table().collect())
+
+
+def test_policy_2_on_a_real_view(spark: SparkSession, warehouse_path: Path) -> None:
+    with monus.connect(warehouse_path, spark=spark) as wh:
+        view = made(wh, "EVERY 1 DAY PARTIAL PROPAGATE EVERY 1 HOUR")
+        scheduler = Scheduler(wh._catalog, wh._maintainer, lambda: False)
+        wh.sql("INSERT INTO sales VALUES (1, 10)")
+        (done,) = scheduler.run_due(START + timedelta(hours=1))
+        assert (done.view, done.operation, done.strategy) == ("v", "propagate", "append")
+        assert rows(view) == [(1, 1), (2, 5)]
+        wh.sql("INSERT INTO sales VALUES (3, 7)")
+        made_up_for = scheduler.run_due(START + timedelta(days=1))
+        assert [done.operation for done in made_up_for] == ["propagate", "partial_refresh"]
+        assert rows(view) == [(1, 11), (2, 5), (3, 7)]
+        assert scheduler.run_due(START + timedelta(days=1)) == []
+        assert view.verify().ok and view.status().fresh
+
+
+def test_in_a_thread_of_its_own(spark: SparkSession, warehouse_path: Path) -> None:
+    with monus.connect(warehouse_path, spark=spark) as wh:
+        view = made(wh, "EVERY 1 SECOND PROPAGATE WHEN IDLE")
+        scheduler = Scheduler(wh._catalog, wh._maintainer, partial(no_jobs_running, spark))
+        with scheduler.running(seconds=0.1):
+            for k in (3, 4):
+                wh.sql(f"INSERT INTO sales VALUES ({k}, 1)")
+                wait_until(lambda k=k: (k, 1) in rows(view))  # type: ignore[misc]
+            wait_until(lambda: {done.operation for done in view.history()} == {"refresh", "propagate"})
+        assert view.verify().ok
+        assert [done.error for done in view.history() if done.error is not None] == []
