@@ -21,6 +21,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from monus.maintenance.fault_points import FaultPoint, listening
+from monus.store import listing
 
 SECONDS = 300.0
 Action = Callable[[], object]
@@ -111,7 +112,8 @@ def put_back(image: Path, folder: Path, spark: SparkSession) -> None:
 
 
 def forget_logs(spark: SparkSession) -> None:
-    """Delta keeps the logs of tables by path, and does not expect them to go back."""
+    """Delta keeps the logs of tables by path, and we their files; neither expects a table to go back."""
+    listing._known.clear()
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
@@ -122,6 +124,7 @@ _CATALOG = (
     "SELECT resource, last_number, outstanding, token IS NULL FROM leases ORDER BY resource",
     "SELECT view_key, number, operation, to_state FROM intents ORDER BY view_key",
     "SELECT view_key, number, operation, version, from_vector, to_vector, has_rows FROM batches ORDER BY 1, 2",
+    "SELECT location FROM dropped",
     "SELECT sequence, staging, applied_at IS NULL FROM transactions ORDER BY sequence",
     "SELECT sequence, resource_key, number, before, reached, note FROM transaction_parts JOIN transactions "
     "ON transaction_id = id ORDER BY sequence, resource_key",

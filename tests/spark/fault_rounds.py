@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import monus
 from monus.maintenance.fault_points import FaultPoint
 from tests.spark import fault_shop as shop
-from tests.spark.fault_matrix import Reached
+from tests.spark.fault_matrix import Reached, Step
 from tests.spark.fault_shop import State
 
 BEFORE, CHANGE, ALONE, AFTER = 10, 11, 10, 30
@@ -91,9 +91,9 @@ TRANSACTION = {
     "drop": Operation(
         lambda wh: wh.drop_view("old"), (FaultPoint.VIEW_FORGOTTEN, 1), lambda wh, _: "old" not in wh.views()
     ),
-    "alter": Operation(  # the policy is set between the first lease and the second, which the propagate takes
+    "alter": Operation(  # the propagate that the policy asks for comes later
         lambda wh: wh.view("oq").alter("ON DEMAND USING DIFFERENTIAL"),
-        (FaultPoint.LEASE_TAKEN, 2),
+        (FaultPoint.VIEW_ALTERED, 1),
         lambda wh, _: wh.view("oq").policy == "ON DEMAND USING DIFFERENTIAL",
     ),
 }
@@ -112,3 +112,13 @@ def _square(nth: int) -> Round:
 
 
 SQUARE = tuple(_square(nth) for nth in range(len(ACTS)))
+ROUNDS = {
+    "transactions": TRANSACTIONS,
+    "transactions on views that are behind": TRANSACTIONS_BEHIND,
+    **{f"square {nth}": round_ for nth, round_ in enumerate(SQUARE)},
+}
+
+
+def done_at(round_: Round, step: Step) -> set[str]:
+    """The operations that are done from this step on."""
+    return {name for name, reached in step.at.items() if reached == round_.operations[name].done_at}

@@ -17,7 +17,13 @@ import monus
 Row = tuple[Any, ...]
 Rows = Counter[Row]
 
-TABLES = {"a": "k INT, g INT, x INT", "b": "g INT, w INT", "e": "k INT, x INT", "s": "k INT, x INT"}
+TABLES = {
+    "a": "k INT, g INT, x INT",
+    "b": "g INT, w INT",
+    "e": "k INT, x INT",
+    "s": "k INT, x INT",
+    "q": "k INT, x INT",
+}
 GROUPED = "SELECT a.g, count(*) AS n, sum(a.x) AS s, sum(b.w) AS t FROM a JOIN b ON a.g = b.g GROUP BY a.g"
 JOINED = "SELECT a.k, a.x, b.w FROM a JOIN b ON a.g = b.g"
 VIEWS = {
@@ -26,7 +32,7 @@ VIEWS = {
     "bl": ("ON DEMAND USING LOG", JOINED),
     "dt": ("ON DEMAND USING DIFFERENTIAL", JOINED),
     "c": ("ON DEMAND USING COMBINED", GROUPED),
-    "oq": ("ON QUERY", "SELECT k, x FROM a"),
+    "oq": ("ON QUERY", "SELECT k, x FROM q"),
     "ei": ("IMMEDIATE", "SELECT x, count(*) AS n FROM e GROUP BY x"),
     "sl": ("ON DEMAND USING LOG", "SELECT k, x FROM s"),
     "old": ("ON DEMAND USING LOG", "SELECT k FROM s"),
@@ -42,6 +48,7 @@ class State:
     b: tuple[Row, ...] = ((1, 10), (2, 20), (2, 30))
     e: tuple[Row, ...] = ((1, 1), (2, 1), (2, 1), (9, None))
     s: tuple[Row, ...] = ((1, 1), (2, 1), (2, 1), (9, None))
+    q: tuple[Row, ...] = ((1, 1), (2, 1), (2, 1), (9, None))
 
     def changed(self, key: int) -> State:
         """After `change`."""
@@ -56,23 +63,24 @@ class State:
 
     def added(self, key: int) -> State:
         """After `add`."""
-        rows = (key, key)
-        return State((*self.a, (key, 1, key)), (*self.b, (3, key)), (*self.e, rows), (*self.s, rows))
+        row = (key, key)
+        return State((*self.a, (key, 1, key)), (*self.b, (3, key)), (*self.e, row), (*self.s, row), (*self.q, row))
 
     def changed_outside(self, key: int) -> State:
         """After `change_outside`."""
-        return replace(self, a=(*self.a, (key, 2, 1)), e=(*self.e, (key, 1)), s=(*self.s, (key, 1)))
+        row = (key, 1)
+        return replace(self, a=(*self.a, (key, 2, 1)), e=(*self.e, row), s=(*self.s, row), q=(*self.q, row))
 
     def rows(self, name: str) -> Rows:
         """Those of a table, or of a view at this state."""
         joined = [(k, x, w, g) for k, g, x in self.a for h, w in self.b if g is not None and g == h]
         match name:
-            case "a" | "b" | "e" | "s":
+            case "a" | "b" | "e" | "s" | "q":
                 return Counter(getattr(self, name))
             case "bl" | "dt":
                 return Counter((k, x, w) for k, x, w, _ in joined)
             case "oq":
-                return Counter((k, x) for k, _, x in self.a)
+                return Counter(self.q)
             case "im" | "c":
                 groups = _grouped((g, (x, w)) for _, x, w, g in joined)
                 return Counter((g, len(of), _sum(x for x, _ in of), _sum(w for _, w in of)) for g, of in groups)
@@ -162,6 +170,7 @@ def add(wh: monus.Warehouse, key: int) -> None:
         tx.sql(f"INSERT INTO b VALUES (3, {key})")
         tx.sql(f"INSERT INTO e VALUES ({key}, {key})")
         tx.sql(f"INSERT INTO s VALUES ({key}, {key})")
+        tx.sql(f"INSERT INTO q VALUES ({key}, {key})")
 
 
 def change_outside(wh: monus.Warehouse, key: int) -> None:
@@ -169,6 +178,7 @@ def change_outside(wh: monus.Warehouse, key: int) -> None:
     wh.spark.sql(f"INSERT INTO {_delta(wh, 'a')} VALUES ({key}, 2, 1)")
     wh.spark.sql(f"INSERT INTO {_delta(wh, 'e')} VALUES ({key}, 1)")
     wh.spark.sql(f"INSERT INTO {_delta(wh, 's')} VALUES ({key}, 1)")
+    wh.spark.sql(f"INSERT INTO {_delta(wh, 'q')} VALUES ({key}, 1)")
 
 
 def stored_rows(wh: monus.Warehouse) -> dict[str, Rows]:

@@ -9,7 +9,11 @@ that one image has all of them in the middle; images that differ in nothing are 
 
 from __future__ import annotations
 
+import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,13 +26,27 @@ import monus
 from monus.maintenance.fault_points import FaultPoint, listening
 from tests.spark import fault_shop as shop
 from tests.spark.crashes import reopen
-from tests.spark.fault_matrix import Step, digest, keep, put_back, stepped
-from tests.spark.fault_rounds import AFTER, BEFORE, OUTSIDE, SQUARE, TRANSACTIONS, TRANSACTIONS_BEHIND, Round
+from tests.spark.fault_matrix import SECONDS, Step, digest, keep, put_back, stepped
+from tests.spark.fault_rounds import (
+    AFTER,
+    BEFORE,
+    OUTSIDE,
+    ROUNDS,
+    SQUARE,
+    TRANSACTIONS,
+    TRANSACTIONS_BEHIND,
+    Round,
+    done_at,
+)
 from tests.spark.fault_shop import Known, State
 
+ROOT = Path(__file__).parents[2]
+IN_THE_MIDDLE = 5
 ELSEWHERE = {
     FaultPoint.BATCHES_GIVEN_UP: "VACUUM, in test_upkeep.py",
     FaultPoint.BATCHES_DROPPED: "VACUUM, in test_upkeep.py",
+    FaultPoint.TICK_CLAIMED: "a schedule, in test_schedule.py",
+    FaultPoint.MARKED_UNUSABLE: "a view that cannot go on, in test_unusable.py",
 }
 
 
@@ -106,8 +124,7 @@ class Matrix:
             for operation, (point, nth) in step.at.items():
                 counts[operation][point] = nth
                 self.reached[point] += 1
-                if (point, nth) == round_.operations[operation].done_at:
-                    done.add(operation)
+            done.update(done_at(round_, step))
             self._keep(images, Image(self.scratch / f"{name}-{step.number}", f"{name} {step}", frozenset(done)))
 
         with monus.connect(self.folder, spark=self.spark) as wh:
@@ -172,7 +189,8 @@ class Matrix:
         for done in wh.refresh():
             assert done.incremental, done
         known = known.noted(wh, state)
-        assert {name: known.of(wh, name) == state for name in wh.views()} == dict.fromkeys(wh.views(), True)
+        behind = [name for name in wh.views() if known.of(wh, name).rows(name) != state.rows(name)]
+        assert behind == []
         assert shop.leftovers(wh) == []
         assert shop.wrong_rows(wh, state, known) == {}
 
@@ -188,6 +206,24 @@ class Matrix:
                 failed[image.title] = str(error)
         assert failed == {}
 
+    # -- the same by a process that is really killed
+
+    def kill(self, name: str, number: int) -> bool:
+        """At this step of the round; False where all was done before it."""
+        round_ = ROUNDS[name]
+        put_back(self.starts[round_.is_behind].image, self.folder, self.spark)
+        killed = subprocess.run(
+            [sys.executable, "-m", "tests.spark.killed_round", self.folder, name, str(number)],
+            cwd=ROOT, capture_output=True, text=True, timeout=SECONDS,
+        )  # fmt: skip
+        if killed.returncode == 0:
+            return False
+        assert killed.returncode == -signal.SIGKILL, killed.stderr[-10_000:]
+        told = json.loads(killed.stdout.splitlines()[-1])
+        with monus.connect(self.folder, spark=self.spark) as wh:  # waits until its JVM has ended as well
+            self._look(wh, Image(self.folder, f"{name} {told['step']}", frozenset(told["done"])), round_)
+        return True
+
 
 @pytest.fixture(scope="module")
 def matrix(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
@@ -200,6 +236,20 @@ def test_every_fault_point(matrix: Matrix) -> None:
     matrix.check("transactions", TRANSACTIONS)
     matrix.check("views", SQUARE[0])
     assert matrix.reached.keys() | matrix.in_recovery.keys() | ELSEWHERE.keys() == set(FaultPoint)
+
+
+def test_a_process_that_is_killed(matrix: Matrix) -> None:
+    """In the middle of a transaction, two statements, CREATE, DROP and ALTER, a refresh and a propagate."""
+    assert matrix.kill("transactions", IN_THE_MIDDLE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_process_that_is_killed_at_every_step(matrix: Matrix, name: str) -> None:
+    number = 0
+    while matrix.kill(name, number):
+        number += 1
+    assert number > IN_THE_MIDDLE
 
 
 @pytest.mark.slow

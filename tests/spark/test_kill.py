@@ -7,15 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 import monus
 from monus.maintenance.fault_points import FaultPoint
 from tests.spark.crashes import is_right, rows_of
 from tests.spark.killed import MOMENTS, NEW_VIEW
-
-pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 DEFINITIONS = {
@@ -29,7 +26,6 @@ DEFINITIONS = {
 READER = "SELECT x, count(*) c FROM rewritten GROUP BY x"
 
 
-@pytest.mark.slow
 def test_a_killed_process(spark: SparkSession, warehouse_path: Path) -> None:
     with monus.connect(warehouse_path, spark=spark) as warehouse:
         warehouse.sql("CREATE TABLE t (k INT, g INT, x INT)")

@@ -27,6 +27,7 @@ def _add_transactions(connection: Connection) -> None:
     for statement in (
         "ALTER TABLE views ADD COLUMN next_refresh BIGINT",
         "ALTER TABLE views ADD COLUMN next_propagate BIGINT",
+        "CREATE TABLE dropped (location TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (location))",
         "CREATE TABLE transactions (id TEXT NOT NULL, sequence BIGINT NOT NULL, statements BIGINT NOT NULL, "
         "staging TEXT, committed_at BIGINT NOT NULL, applied_at BIGINT, PRIMARY KEY (id), UNIQUE (sequence))",
         "CREATE TABLE transaction_parts (transaction_id TEXT NOT NULL, resource_key TEXT NOT NULL, "

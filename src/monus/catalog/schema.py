@@ -98,6 +98,15 @@ views = Table(
     Column("next_propagate", Instant),
 )
 
+# Folders of what was dropped or replaced, until they are removed.
+dropped = Table(
+    "dropped",
+    METADATA,
+    Column("location", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+)
+
 sources = Table(
     "sources",
     METADATA,

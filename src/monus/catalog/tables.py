@@ -6,8 +6,8 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from monus.catalog.part import CatalogPart
-from monus.catalog.records import SourceKind, TableRecord, key_of
-from monus.catalog.schema import names, sources, tables, transaction_parts, transactions, views
+from monus.catalog.records import SourceKind, SourceRecord, TableRecord, key_of
+from monus.catalog.schema import dropped, names, sources, tables, transaction_parts, transactions, views
 from monus.errors import InUse, NameExists, UnknownTable, ViewBusy
 
 
@@ -30,9 +30,23 @@ class Tables(CatalogPart):
         with self._database.write() as connection:
             refuse_if_read(connection, name)
             refuse_if_outstanding(connection, name)
+            managed = select(tables.c.location).where(tables.c.key == key_of(name), tables.c.managed)
+            location = connection.scalar(managed)
+            if location is not None:
+                note_dropped(connection, name, "table", location)
             if connection.execute(delete(tables).where(tables.c.key == key_of(name))).rowcount == 0:
                 raise _unknown(name)
             connection.execute(delete(names).where(names.c.key == key_of(name)))
+
+    def dropped(self) -> dict[str, SourceRecord]:
+        """Folders that nobody needs any more and that are not removed yet, with what was dropped."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(dropped).order_by(dropped.c.location))
+            return {row.location: SourceRecord(row.name, row.kind) for row in rows}
+
+    def forget_dropped(self, location: str) -> None:
+        with self._database.write() as connection:
+            connection.execute(delete(dropped).where(dropped.c.location == location))
 
     def tables(self) -> list[TableRecord]:
         with self._database.read() as connection:
@@ -61,6 +75,12 @@ def claim_name(connection: Connection, name: str, kind: SourceKind) -> None:
         raise NameExists(
             f"A {owner.kind} named {owner.name} exists.", "Choose another name, or drop it first.", name=owner.name
         ) from error
+
+
+def note_dropped(connection: Connection, name: str, kind: SourceKind, location: str) -> None:
+    """Together with the record of what was there, so that its folder is removed whoever dies."""
+    connection.execute(delete(dropped).where(dropped.c.location == location))
+    connection.execute(insert(dropped).values(location=location, name=name, kind=kind))
 
 
 def refuse_if_read(connection: Connection, name: str) -> None:

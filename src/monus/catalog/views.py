@@ -11,7 +11,7 @@ from monus.catalog.leases import Lease, change_lease, ensure_lease, mine, requir
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import ColumnRecord, SourceRecord, Unusable, ViewRecord, key_of
 from monus.catalog.schema import batches, intents, names, sources, views
-from monus.catalog.tables import claim_name, refuse_if_outstanding, refuse_if_read
+from monus.catalog.tables import claim_name, note_dropped, refuse_if_outstanding, refuse_if_read
 from monus.errors import DefinitionInvalid, UnknownTable, UnknownView
 
 
@@ -29,6 +29,7 @@ class Views(CatalogPart):
         assert key_of(record.name) == key_of(lease.resource)
         with self._database.write() as connection:
             _clear(connection, lease)
+            _note_dropped(connection, lease.resource)
             changed = connection.execute(
                 update(views).where(views.c.key == key_of(record.name)).values(**view_values(record))
             )
@@ -44,6 +45,7 @@ class Views(CatalogPart):
             refuse_if_read(connection, lease.resource)
             refuse_if_outstanding(connection, lease.resource)
             _clear(connection, lease)
+            _note_dropped(connection, lease.resource)
             key = key_of(lease.resource)
             if connection.execute(delete(views).where(views.c.key == key)).rowcount == 0:
                 raise unknown_view(lease.resource)
@@ -130,6 +132,12 @@ def _clear(connection: Connection, lease: Lease) -> None:
     key = key_of(lease.resource)
     for dependent in (intents, batches, sources):
         connection.execute(delete(dependent).where(dependent.c.view_key == key))
+
+
+def _note_dropped(connection: Connection, view: str) -> None:
+    location = connection.scalar(select(views.c.location).where(views.c.key == key_of(view)))
+    if location is not None:
+        note_dropped(connection, view, "view", location)
 
 
 def write_sources(connection: Connection, view: str, given: Sequence[SourceRecord]) -> None:

@@ -16,6 +16,7 @@ from monus.catalog.catalog import Catalog
 from monus.errors import InUse, NotIncremental, StatementInvalid
 from monus.maintenance.concerned import assertions_over
 from monus.maintenance.creation import Creation, check_name, check_strict
+from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.lease import held_lease
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.names import Names
@@ -44,6 +45,7 @@ class Alteration:
         with held_lease(self.catalog, self.spark, record.name) as lease:
             prepare(self.catalog, lease, self.spark)
             self.catalog.set_policy(lease, str(policy), *ticks)
+            fault_point(FaultPoint.VIEW_ALTERED)
         # A transaction that comes in between finds the new policy, and brings the view up to date itself.
         if policy == Immediate():
             self.maintainer.refresh(record.name)
@@ -57,6 +59,7 @@ class Alteration:
         with held_lease(self.catalog, self.spark, record.name) as lease:
             prepare(self.catalog, lease, self.spark)
             self.catalog.set_mode(lease, mode.name)
+            fault_point(FaultPoint.VIEW_ALTERED)
 
     def _check_assertions(self, name: str, may_be_read: bool) -> None:
         """What an assertion reads changes with the transaction, by a change that is derived before."""
@@ -80,6 +83,7 @@ class Alteration:
         with held_lease(self.catalog, self.spark, record.name) as lease:
             prepare(self.catalog, lease, self.spark)
             self.catalog.rename_view(lease, new_name)
+            fault_point(FaultPoint.VIEW_ALTERED)
         self.plans.forget(record.name)
         self.names.forget(record.name)
         self.names.register(new_name, record.location)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import re
 import shutil
 import uuid
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from monus.catalog.catalog import Catalog
 from monus.catalog.leases import Lease
-from monus.catalog.records import ColumnRecord, RefreshRecord, SourceRecord, TableRecord, ViewRecord, key_of
+from monus.catalog.records import ColumnRecord, RefreshRecord, SourceKind, SourceRecord, TableRecord, ViewRecord, key_of
 from monus.errors import (
     DefinitionInvalid,
     InUse,
@@ -27,6 +28,7 @@ from monus.errors import (
     SourceInvalid,
     StatementInvalid,
     UnknownTable,
+    ViewBusy,
 )
 from monus.frontend.definition import Definition
 from monus.maintenance.fault_points import FaultPoint, fault_point
@@ -100,7 +102,7 @@ class Creation:
     def _free_path(self, name: str) -> str:
         """A view that was renamed keeps its folder, which another may not take."""
         path = view_path(self._root, name)
-        taken = {record.location for record in self._catalog.views()}
+        taken = {record.location for record in self._catalog.views()} | self._catalog.dropped().keys()
         return path if normal_path(self._spark, path) not in taken else f"{path}~{uuid.uuid4().hex[:8]}"
 
     def _create(
@@ -157,8 +159,8 @@ class Creation:
         self._plans.forget(beside)
         self._names.forget(old.name)
         self._names.register(new.name, record.location)
-        remove_folder(self._spark, old.location)
-        remove_folder(self._spark, pending_path(old.location))
+        with held_lease(self._catalog, self._spark, old.name):
+            self._remove_folders(old.location, "view")
         done = dataclasses.replace(done, view=new.name)
         self._catalog.record_refresh(done)
         return done
@@ -195,8 +197,29 @@ class Creation:
         known = self._names.location(self._names.session_name(record.name))
         if known is None or same_path(known, record.location):  # it may be somebody else's
             self._names.forget(record.name)
-        remove_folder(self._spark, record.location)
-        remove_folder(self._spark, pending_path(record.location))
+        self._remove_folders(record.location, "view")
+
+    def remove_dropped(self, wait_seconds: float = 0.0) -> None:
+        """Folders of what was dropped by processes that died meanwhile; as the owner of the name they had."""
+        for location, was in self._catalog.dropped().items():
+            try:
+                with held_lease(self._catalog, self._spark, was.name, wait_seconds):
+                    if location in self._catalog.dropped():
+                        self._remove_folders(location, was.kind)
+            except ViewBusy:
+                continue  # another process is at it
+
+    def _remove_folders(self, location: str, kind: SourceKind) -> None:
+        """Those of a table or view that the catalog does not know any more; what is left is tried again later."""
+        paths = (location, pending_path(location)) if kind == "view" else (location,)
+        gone = [remove_folder(self._spark, path) for path in paths]
+        fault_point(FaultPoint.FOLDERS_REMOVED)
+        if all(gone):
+            self._catalog.forget_dropped(location)
+        else:
+            logger.warning(
+                "The folder %s could not be removed; it is tried again when the warehouse is opened", location
+            )
 
     def attach(self, name: str, path_or_table: str, change_feed: bool = False) -> TableRecord:
         """An existing Delta table; its change feed is switched on only if the caller says so."""
@@ -236,9 +259,9 @@ class Creation:
         record = self._catalog.table(name)
         with held_lease(self._catalog, self._spark, record.name):  # not while a transaction changes it
             self._catalog.drop_table(record.name)
-        self._names.forget(record.name)
-        if record.managed:
-            remove_folder(self._spark, record.location)
+            self._names.forget(record.name)
+            if record.managed:
+                self._remove_folders(record.location, "table")
 
     def _record(self, new: NewView, plan: ViewPlan, path: str) -> ViewRecord:
         columns = tuple(ColumnRecord(f.name, f.dataType.simpleString()) for f in plan.visible.fields)
@@ -343,17 +366,20 @@ def check_strict(name: str, mode: str, plan: ViewPlan) -> None:
         )
 
 
-def remove_folder(spark: SparkSession, location: str) -> None:
-    """Deletes a folder of the warehouse, on whichever file system it is."""
+def remove_folder(spark: SparkSession, location: str) -> bool:
+    """Deletes a folder of the warehouse, on whichever file system it is; whether it is gone."""
     local = re.fullmatch(r"(?:file:/*)?(/.*)", location, re.DOTALL)
     if local:
         # Not parsed as a URL: in a path '#', '?' and '%' are characters like others.
         shutil.rmtree(local[1], ignore_errors=True)
+        gone = not os.path.lexists(local[1])
     else:
         jvm = spark._jvm
         path = jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr]
         path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
+        gone = True  # or it is an error
     _forget_log(spark, location)
+    return gone
 
 
 def _forget_log(spark: SparkSession, location: str) -> None:

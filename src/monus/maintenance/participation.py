@@ -39,7 +39,7 @@ from monus.maintenance.fold import Target, stored_and_pending
 from monus.maintenance.layout import WEIGHT
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.operation import Operation
-from monus.maintenance.protocol import prepare
+from monus.maintenance.protocol import mark_unusable, prepare
 from monus.maintenance.sessions import Jobs
 from monus.maintenance.sources import Source, TableSource, ViewSource
 from monus.maintenance.staging import Net, net_ahead
@@ -95,7 +95,7 @@ class Participation:
             if is_assertion(view):
                 raise _refused(view, error.message) from error
             # What it reads must be computed anew first: no reason to refuse what is written to tables.
-            catalog.mark_unusable(view.name, "SOURCE_UNUSABLE", error.message, lease)
+            mark_unusable(catalog, view.name, "SOURCE_UNUSABLE", error.message, lease)
         except MonusError as error:
             raise _refused(view, error.message) from error
         except Exception as error:
@@ -172,7 +172,7 @@ class Participation:
             message = error.message if isinstance(error, MonusError) else spark_message(error)
             logger.exception("%s could not be maintained", name)
             sentence = f"A transaction was committed, but its change could not be applied: {message}"
-            self.maintainer.catalog.mark_unusable(name, "NOT_APPLIED", sentence, lease)
+            mark_unusable(self.maintainer.catalog, name, "NOT_APPLIED", sentence, lease)
 
     def _maintain(self, name: str, lease: Lease, versions: Mapping[str, int]) -> None:
         record = prepare(self.maintainer.catalog, lease, self.maintainer.spark)

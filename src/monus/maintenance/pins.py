@@ -53,9 +53,11 @@ class Pins:
         return found
 
     def view_record(self, name: str) -> ViewRecord:
+        return self.as_seen(self._catalog.view(name))
+
+    def as_seen(self, record: ViewRecord) -> ViewRecord:
         """The view as readers see it."""
-        record = self._catalog.view(name)
-        part = self._before.get(key_of(name))
+        part = self._before.get(key_of(record.name))
         return record if part is None else replace(record, **part.before)
 
     def source(self, source: SourceRecord) -> Source:

@@ -101,6 +101,12 @@ def commit(
     return number
 
 
+def mark_unusable(catalog: Catalog, view: str, code: str, sentence: str, lease: Lease) -> None:
+    """Nobody reads or maintains the view until it is computed anew."""
+    catalog.mark_unusable(view, code, sentence, lease)
+    fault_point(FaultPoint.MARKED_UNUSABLE)
+
+
 def settle(catalog: Catalog, lease: Lease, record: ViewRecord, table: DeltaTable) -> bool:
     """Publish or discard what an earlier owner left; whether there was something."""
     intent = catalog.outstanding_intent(record.name)
@@ -118,7 +124,7 @@ def settle(catalog: Catalog, lease: Lease, record: ViewRecord, table: DeltaTable
     version = landed(table, ours, intent.number, base)
     stranger = None if version is None else _stranger(table, base, version - 1)
     if stranger is not None:
-        catalog.mark_unusable(record.name, "FOREIGN_COMMIT", written_by_other(stranger), lease)
+        mark_unusable(catalog, record.name, "FOREIGN_COMMIT", written_by_other(stranger), lease)
     if version is None or stranger is not None:
         catalog.discard_intent(lease, intent.number)
         fault_point(FaultPoint.INTENT_DISCARDED)
@@ -144,7 +150,7 @@ def adopt(catalog: Catalog, lease: Lease, record: ViewRecord, table: DeltaTable)
         fault_point(FaultPoint.VERSION_MOVED)
     else:
         logger.warning("%s: %s", record.name, reason[1])
-        catalog.mark_unusable(record.name, *reason, lease)
+        mark_unusable(catalog, record.name, *reason, lease)
     return True
 
 
@@ -171,7 +177,7 @@ def _check(
     if stranger is None:
         return version
     sentence = written_by_other(stranger)
-    catalog.mark_unusable(record.name, "FOREIGN_COMMIT", sentence, lease)
+    mark_unusable(catalog, record.name, "FOREIGN_COMMIT", sentence, lease)
     catalog.discard_intent(lease, number)
     raise ViewUnusable(
         f"The view '{record.name}' was changed from outside: {sentence}",

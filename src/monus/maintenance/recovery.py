@@ -15,7 +15,7 @@ from monus.errors import InUse, MonusError, UnknownView, ViewBusy
 from monus.maintenance.commitment import Commitment
 from monus.maintenance.creation import Creation
 from monus.maintenance.lease import held_lease
-from monus.maintenance.protocol import prepare
+from monus.maintenance.protocol import mark_unusable, prepare
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,7 @@ DYING_SECONDS = 30.0
 def recover(spark: SparkSession, catalog: Catalog, creation: Creation, commitment: Commitment) -> list[str]:
     """The names of the views that something was done about, after transactions that were left are completed."""
     _complete_transactions(catalog, commitment)
+    creation.remove_dropped()
     settled = []
     for name in reversed(catalog.dependency_order()):  # a view that is removed must not be read by another
         if _is_unfinished(catalog, name) and not _is_at_work(catalog, name):
@@ -62,7 +63,7 @@ def _settle(spark: SparkSession, catalog: Catalog, creation: Creation, name: str
         try:
             creation.remove_view(record, lease)
         except InUse:
-            catalog.mark_unusable(name, "NEVER_FILLED", "Its creation was not finished.", lease)
+            mark_unusable(catalog, name, "NEVER_FILLED", "Its creation was not finished.", lease)
             return
         logger.warning("%s: its creation was not finished; it was removed", name)
 

@@ -23,6 +23,7 @@ from monus.catalog.database import Clock, now_in_utc
 from monus.catalog.records import RefreshRecord, ViewRecord
 from monus.errors import MonusError, RefreshFailed, UnknownView, ViewBusy
 from monus.frontend.definition import spark_message
+from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.sql.policy import Every, Interval, Policy, parse_policy
 
 logger = logging.getLogger(__name__)
@@ -148,7 +149,10 @@ class Scheduler:
 
     def _claim(self, each: Due, now: datetime) -> bool:
         kind: Literal["refresh", "propagate"] = "propagate" if each.operation == "propagate" else "refresh"
-        return self._catalog.claim_tick(each.view, kind, each.tick, following(each.tick, each.interval, now))
+        if not self._catalog.claim_tick(each.view, kind, each.tick, following(each.tick, each.interval, now)):
+            return False
+        fault_point(FaultPoint.TICK_CLAIMED)
+        return True
 
     def _is_at_work(self, view: str) -> bool:
         """Whether somebody maintains the view: work for idle times does not wait for it."""

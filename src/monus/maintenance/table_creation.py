@@ -13,6 +13,7 @@ from monus.errors import InUse, NameExists, StatementInvalid
 from monus.frontend.jvm import class_name, items, option, to_seq
 from monus.maintenance.creation import Creation, remove_folder
 from monus.maintenance.layout import table_path
+from monus.maintenance.lease import WAIT_SECONDS
 from monus.maintenance.lookup import Lookup
 from monus.maintenance.plans import normal_path
 from monus.store.delta_table import DeltaTable, needs_mapping
@@ -56,6 +57,8 @@ class TableCreation:
             raise StatementInvalid(f"USING {provider}: tables of a warehouse are Delta tables.", "Leave USING out.")
         given = option(spec.location())
         location = normal_path(self._spark, given or table_path(self._root, name))
+        if location in self._lookup.catalog.dropped():
+            self._creation.remove_dropped(WAIT_SECONDS)
         if given is None and DeltaTable(self._spark, location).exists():
             raise NameExists(
                 f"There is a Delta table at {location} that the warehouse's catalog does not know.",

@@ -250,7 +250,7 @@ class Transaction:
                     self._tables[key_of(record.name)] = self._pins.table(record)
                 except MonusError:
                     continue  # its files are gone: whoever asks for it will be told
-            self._views = {key_of(record.name): self._pins.view_record(record.name) for record in catalog.views()}
+            self._views = {key_of(record.name): self._pins.as_seen(record) for record in catalog.views()}
             if self._pins.still_hold():
                 return
         raise unsteady()
