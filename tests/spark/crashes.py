@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import monus
-from monus.errors import WarehouseClosed
+from monus.errors import TransactionOutstanding, WarehouseClosed
 from monus.maintenance.fault_points import FaultPoint, listening
 
 
@@ -39,7 +39,7 @@ def crash(
             warehouse._catalog.close()
             raise Crash(at)
 
-    with listening(die), suppress(Crash, WarehouseClosed):
+    with listening(die), suppress(Crash, WarehouseClosed, TransactionOutstanding):
         action()
     if not keeps_names:
         warehouse._names.close()

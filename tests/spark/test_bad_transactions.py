@@ -45,6 +45,9 @@ def wh(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     wh.sql("CREATE MATERIALIZED VIEW c REFRESH ON DEMAND USING COMBINED AS SELECT k, w FROM b WHERE w > 0")
     wh.sql("INSERT INTO b VALUES (3, 30)")
     wh.view("c").propagate()
+    wh.create_view("over_c", "SELECT k FROM c WHERE w < 0", refresh="IMMEDIATE")
+    wh.create_view("one", "SELECT k FROM b WHERE w < 0 LIMIT 1", refresh="IMMEDIATE")
+    wh.sql("CREATE ASSERTION known CHECK (NOT EXISTS (SELECT * FROM im WHERE k > 1000))")
     wh.sql("CREATE ASSERTION positive CHECK (NOT EXISTS (SELECT * FROM b WHERE w < 0))")
     yield wh
     wh.close()
@@ -299,6 +302,15 @@ def test_a_policy_that_the_query_does_not_allow(wh: monus.Warehouse) -> None:
         ("CREATE ASSERTION positive CHECK (NOT EXISTS (SELECT * FROM b WHERE w < 0))", NameExists, "positive"),
         ("CREATE ASSERTION POSITIVE CHECK (NOT EXISTS (SELECT * FROM b WHERE w < 0))", NameExists, "POSITIVE"),
         ("CREATE ASSERTION `__x` CHECK (NOT EXISTS (SELECT * FROM b WHERE w < 0))", StatementInvalid, "__x"),
+        (
+            "CREATE ASSERTION x CHECK (NOT EXISTS (SELECT * FROM c WHERE w < 0))",
+            NotSupported,
+            "ON DEMAND USING COMBINED",
+        ),
+        ("CREATE ASSERTION x CHECK (NOT EXISTS (SELECT * FROM over_c))", NotSupported, "'c'"),
+        ("CREATE ASSERTION x CHECK (NOT EXISTS (SELECT * FROM one))", NotSupported, "in full"),
+        ("ALTER MATERIALIZED VIEW im SET REFRESH ON QUERY", InUse, "'known'"),
+        ("ALTER MATERIALIZED VIEW im SET MODE FULL", InUse, "'known'"),
         ("DROP ASSERTION nobody", UnknownAssertion, "nobody"),
         ("DROP TABLE b", InUse, "positive"),
         ("SELECT * FROM positive", UnknownTable, "positive"),
@@ -307,7 +319,7 @@ def test_a_policy_that_the_query_does_not_allow(wh: monus.Warehouse) -> None:
 def test_assertions(wh: monus.Warehouse, text: str, kind: type[MonusError], said: str) -> None:
     with refused(wh, kind, said):
         wh.sql(text)
-    assert [found.name for found in wh.assertions()] == ["positive"]
+    assert [found.name for found in wh.assertions()] == ["known", "positive"]
 
 
 # -- a warehouse that is closed

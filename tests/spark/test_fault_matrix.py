@@ -45,6 +45,7 @@ IN_THE_MIDDLE = 5
 ELSEWHERE = {
     FaultPoint.BATCHES_GIVEN_UP: "VACUUM, in test_upkeep.py",
     FaultPoint.BATCHES_DROPPED: "VACUUM, in test_upkeep.py",
+    FaultPoint.TABLE_FORGOTTEN: "DROP TABLE, in test_dropped.py",
     FaultPoint.TICK_CLAIMED: "a schedule, in test_schedule.py",
     FaultPoint.MARKED_UNUSABLE: "a view that cannot go on, in test_unusable.py",
 }

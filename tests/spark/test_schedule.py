@@ -14,8 +14,10 @@ from pyspark.sql import SparkSession
 
 import monus
 from monus.catalog.owners import Owner
+from monus.maintenance.fault_points import FaultPoint
 from monus.maintenance.schedule import Scheduler, first_ticks, no_jobs_running
 from monus.sql.policy import parse_policy
+from tests.spark.crashes import crash, reopen
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -76,6 +78,42 @@ def test_policy_2_on_a_real_view(spark: SparkSession, warehouse_path: Path) -> N
         assert rows(view) == [(1, 11), (2, 5), (3, 7)]
         assert scheduler.run_due(START + timedelta(days=1)) == []
         assert view.verify().ok and view.status().fresh
+
+
+def test_policy_1_on_a_real_view(spark: SparkSession, warehouse_path: Path) -> None:
+    with monus.connect(warehouse_path, spark=spark) as wh:
+        view = made(wh, "EVERY 1 DAY PROPAGATE EVERY 1 HOUR")
+        wh.sql("INSERT INTO sales VALUES (1, 10)")
+        (done,) = wh.run_due(START + timedelta(hours=1))
+        assert (done.operation, rows(view)) == ("propagate", [(1, 1), (2, 5)])
+        wh.sql("INSERT INTO sales VALUES (3, 7)")
+        (done,) = wh.run_due(START + timedelta(days=1))
+        assert (done.operation, rows(view)) == ("refresh", [(1, 11), (2, 5), (3, 7)])
+        assert wh.run_due(START + timedelta(days=1)) == []
+        assert view.verify().ok and view.status().fresh
+
+
+def test_a_process_that_dies_when_it_has_claimed_a_tick(spark: SparkSession, warehouse_path: Path) -> None:
+    """The tick is lost, as that of a refresh that fails: the next one makes up for it."""
+    wh = monus.connect(warehouse_path, spark=spark)
+    made(wh, "EVERY 1 HOUR")
+    wh.sql("INSERT INTO sales VALUES (3, 7)")
+    assert crash(wh, FaultPoint.TICK_CLAIMED, lambda: wh.run_due(START + timedelta(hours=1)))
+    with reopen(warehouse_path, spark) as wh:
+        assert rows(wh.view("v")) == [(1, 1), (2, 5)]
+        (done,) = wh.run_due(START + timedelta(hours=2))
+        assert done.incremental and rows(wh.view("v")) == [(1, 1), (2, 5), (3, 7)]
+        assert wh.view("v").verify().ok
+
+
+def test_the_thread_of_a_warehouse(spark: SparkSession, warehouse_path: Path) -> None:
+    with monus.connect(warehouse_path, spark=spark) as wh:
+        view = made(wh, "EVERY 1 SECOND PARTIAL PROPAGATE EVERY 1 SECOND")
+        with wh.maintenance(seconds=0.1):
+            wh.sql("INSERT INTO sales VALUES (3, 7)")
+            wait_until(lambda: (3, 7) in rows(view))
+        assert view.verify().ok
+        assert [done.error for done in view.history() if done.error is not None] == []
 
 
 def test_in_a_thread_of_its_own(spark: SparkSession, warehouse_path: Path) -> None:

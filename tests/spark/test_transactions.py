@@ -285,6 +285,8 @@ def test_views_inside_a_transaction(wh: monus.Warehouse) -> None:
         assert rows_of(tx.sql("SELECT * FROM oq")) == new
         assert rows_of(tx.sql("SELECT * FROM over")) == [(3,)]
         assert rows_of(tx.sql("SELECT * FROM bl")) == old
+        assert rows_of(tx.table("bl")) == old
+        assert rows_of(tx.table("bl", fresh=True)) == new
         assert rows_of(wh.sql("SELECT * FROM im")) == old
         tx.sql("INSERT INTO b SELECT k, n FROM im WHERE k = 3")
     assert rows(wh, "b") == [*B, (3, 3)]
@@ -340,10 +342,44 @@ def test_assertions(wh: monus.Warehouse) -> None:
         tx.sql("DELETE FROM a WHERE k = 101")
         tx.sql("INSERT INTO b VALUES (2, 30)")
     assert [found.name for found in wh.assertions()] == ["few", "known", "twins"]
+    assert rows_of(wh.sql("SHOW ASSERTIONS").select("name")) == [("few",), ("known",), ("twins",)]
     assert wh.views() == []
     wh.sql("DROP ASSERTION known")
     wh.sql("INSERT INTO a VALUES (101, 'q')")
     assert len(rows(wh, "a")) == 4
+
+
+def test_an_assertion_that_can_only_be_computed_in_full(wh: monus.Warehouse) -> None:
+    """It is computed before the transaction commits, on the state that would be."""
+    first = "SELECT k, v FROM a WHERE k > 100 ORDER BY k LIMIT 1"
+    wh.sql(f"CREATE ASSERTION first CHECK (NOT EXISTS ({first}))")
+    assert wh._plans.of(wh._catalog.view("__assertion first")).reasons
+    with pytest.raises(AssertionViolated, match="first"):
+        wh.sql("INSERT INTO a VALUES (101, 'q')")
+    assert rows(wh, "a") == A
+    wh.sql("INSERT INTO a VALUES (3, 'z')")
+    assert (3, "z") in rows(wh, "a")
+
+
+def test_an_assertion_over_a_view(wh: monus.Warehouse) -> None:
+    """What the transaction will do to the view is known before it commits."""
+    wh.create_view("counted", "SELECT k, count(*) AS n FROM a GROUP BY k", refresh="IMMEDIATE")
+    wh.sql("CREATE ASSERTION few CHECK (NOT EXISTS (SELECT * FROM counted WHERE n > 2))")
+    with pytest.raises(AssertionViolated, match="few"):
+        wh.sql("INSERT INTO a VALUES (1, 'third')")
+    assert (rows(wh, "a"), rows(wh, "counted")) == (A, [(1, 2), (2, 1)])
+
+
+def test_views_over_one_that_is_computed_in_full(wh: monus.Warehouse) -> None:
+    """They follow when it has been computed, and refuse nothing."""
+    wh.create_view("full", "SELECT k, v FROM a ORDER BY k LIMIT 1", refresh="IMMEDIATE")
+    wh.create_view("im", "SELECT v, count(*) AS n FROM full GROUP BY v", refresh="IMMEDIATE")
+    wh.create_view("dt", "SELECT v FROM full", refresh="ON DEMAND USING DIFFERENTIAL")
+    wh.sql("INSERT INTO a VALUES (0, 'zero')")
+    assert (rows(wh, "full"), rows(wh, "im")) == ([(0, "zero")], [("zero", 1)])
+    for name in ("full", "im", "dt"):
+        assert wh.view(name).verify().ok
+    assert rows_of(wh.table("dt", fresh=True)) == [("zero",)]
 
 
 def test_an_assertion_that_somebody_violated_past_monus_can_be_mended(wh: monus.Warehouse) -> None:

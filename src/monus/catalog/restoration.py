@@ -11,7 +11,7 @@ from monus.catalog.leases import ensure_lease
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import BatchRecord, SourceRecord, TableRecord, ViewRecord, key_of
 from monus.catalog.schema import batches, names, tables, views
-from monus.catalog.tables import claim_name, table_values
+from monus.catalog.tables import claim_name, keep, table_values
 from monus.catalog.views import view_values, write_sources
 
 
@@ -36,9 +36,11 @@ class Restoration(CatalogPart):
             for table in found_tables:
                 claim_name(connection, table.name, "table")
                 connection.execute(insert(tables).values(key=key_of(table.name), **table_values(table)))
+                keep(connection, table.location)
             for view in found_views:
                 claim_name(connection, view.record.name, "view")
                 connection.execute(insert(views).values(key=key_of(view.record.name), **view_values(view.record)))
+                keep(connection, view.record.location)
                 ensure_lease(connection, view.record.name, view.last_number)
                 for batch in view.batches:
                     connection.execute(

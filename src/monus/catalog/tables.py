@@ -16,6 +16,7 @@ class Tables(CatalogPart):
         with self._database.write() as connection:
             claim_name(connection, record.name, "table")
             connection.execute(insert(tables).values(key=key_of(record.name), **table_values(record)))
+            keep(connection, record.location)
 
     def update_table(self, record: TableRecord) -> None:
         """Replace what is known of the table of that name."""
@@ -46,7 +47,7 @@ class Tables(CatalogPart):
 
     def forget_dropped(self, location: str) -> None:
         with self._database.write() as connection:
-            connection.execute(delete(dropped).where(dropped.c.location == location))
+            keep(connection, location)
 
     def tables(self) -> list[TableRecord]:
         with self._database.read() as connection:
@@ -79,8 +80,13 @@ def claim_name(connection: Connection, name: str, kind: SourceKind) -> None:
 
 def note_dropped(connection: Connection, name: str, kind: SourceKind, location: str) -> None:
     """Together with the record of what was there, so that its folder is removed whoever dies."""
-    connection.execute(delete(dropped).where(dropped.c.location == location))
+    keep(connection, location)
     connection.execute(insert(dropped).values(location=location, name=name, kind=kind))
+
+
+def keep(connection: Connection, location: str) -> None:
+    """The folder is used again."""
+    connection.execute(delete(dropped).where(dropped.c.location == location))
 
 
 def refuse_if_read(connection: Connection, name: str) -> None:

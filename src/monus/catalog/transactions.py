@@ -96,6 +96,11 @@ class Transactions(CatalogPart):
         with self._database.read() as connection:
             return _records(connection, transactions.c.id == transaction_id)[0]
 
+    def find_transaction(self, staging: str) -> TransactionRecord | None:
+        """The one that was staged there, if it was committed."""
+        with self._database.read() as connection:
+            return next(iter(_records(connection, transactions.c.staging == staging)), None)
+
     def warehouse_id(self) -> str:
         """What tells this warehouse from others that attached the same tables; made when it is first asked for."""
         with self._database.write() as connection:

@@ -11,7 +11,7 @@ from monus.catalog.leases import Lease, change_lease, ensure_lease, mine, requir
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import ColumnRecord, SourceRecord, Unusable, ViewRecord, key_of
 from monus.catalog.schema import batches, intents, names, sources, views
-from monus.catalog.tables import claim_name, note_dropped, refuse_if_outstanding, refuse_if_read
+from monus.catalog.tables import claim_name, keep, note_dropped, refuse_if_outstanding, refuse_if_read
 from monus.errors import DefinitionInvalid, UnknownTable, UnknownView
 
 
@@ -21,6 +21,7 @@ class Views(CatalogPart):
         with self._database.write() as connection:
             claim_name(connection, record.name, "view")
             connection.execute(insert(views).values(key=key_of(record.name), **view_values(record)))
+            keep(connection, record.location)
             write_sources(connection, record.name, sources)
             ensure_lease(connection, record.name, record.batch)
 
@@ -30,6 +31,7 @@ class Views(CatalogPart):
         with self._database.write() as connection:
             _clear(connection, lease)
             _note_dropped(connection, lease.resource)
+            keep(connection, record.location)
             changed = connection.execute(
                 update(views).where(views.c.key == key_of(record.name)).values(**view_values(record))
             )

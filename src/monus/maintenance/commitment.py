@@ -125,6 +125,21 @@ class Commitment:
             except Exception as error:
                 raise _outstanding(record, error) from error
 
+    def after_error(self, staging: str, error: Exception) -> TransactionRecord | None:
+        """The transaction that is committed and applied in spite of the error; None if it never was committed.
+
+        What is staged must stay unless the catalog says that nobody needs it: an error may come after the commit.
+        """
+        if isinstance(error, TransactionOutstanding):
+            raise error
+        try:
+            record = self.catalog.find_transaction(staging)
+        except MonusError:
+            raise _in_doubt(error) from error
+        if record is not None and record.is_outstanding:
+            raise _outstanding(record, error) from error
+        return record
+
     @contextmanager
     def alone_on(self, table: str, wait_seconds: float) -> Iterator[None]:
         """For a statement that is a transaction by itself: with the table's lease, and nothing left on it."""
@@ -258,6 +273,14 @@ def _outstanding(record: TransactionRecord, error: Exception) -> TransactionOuts
         f"Nothing is lost: whoever next uses one of its tables completes it, and until then they are read as before "
         f"it. Do not run it again. {hint}",
         transaction=record.id,
+    )
+
+
+def _in_doubt(error: Exception) -> TransactionOutstanding:
+    message, hint = _told(error)
+    return TransactionOutstanding(
+        f"Whether the transaction is committed is not known, because the catalog cannot be asked: {message}",
+        f"If it is, whoever next uses one of its tables completes it. Look at them before you run it again. {hint}",
     )
 
 

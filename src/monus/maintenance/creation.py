@@ -32,7 +32,7 @@ from monus.errors import (
 )
 from monus.frontend.definition import Definition
 from monus.maintenance.fault_points import FaultPoint, fault_point
-from monus.maintenance.layout import OWN_TABLE, pending_path, view_path
+from monus.maintenance.layout import OWN_TABLE, pending_path, table_path, view_path
 from monus.maintenance.lease import held_lease
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.names import Names
@@ -178,10 +178,14 @@ class Creation:
             raise NameExists(
                 f"The warehouse has a {kind} '{name}' already.", "Choose another name, or CREATE OR REPLACE.", name=name
             )
+        self.check_name_is_free(name)
+
+    def check_name_is_free(self, name: str) -> None:
+        """In the session, which may still know what another process has dropped."""
         known = self._names.location(name)
-        own = normal_path(self._spark, view_path(self._root, name))
-        if known is not None and (same_path(known, own) or known.startswith(f"{own}~")):
-            self._names.forget(name)  # left by a process that died while it dropped the view
+        table, view = (normal_path(self._spark, path(self._root, name)) for path in (table_path, view_path))
+        if known is not None and (same_path(known, table) or same_path(known, view) or known.startswith(f"{view}~")):
+            self._names.forget(name)
         self._names.check_free(name)
 
     def drop_view(self, name: str) -> None:
@@ -259,6 +263,7 @@ class Creation:
         record = self._catalog.table(name)
         with held_lease(self._catalog, self._spark, record.name):  # not while a transaction changes it
             self._catalog.drop_table(record.name)
+            fault_point(FaultPoint.TABLE_FORGOTTEN)
             self._names.forget(record.name)
             if record.managed:
                 self._remove_folders(record.location, "table")

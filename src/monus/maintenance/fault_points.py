@@ -27,6 +27,7 @@ class FaultPoint(StrEnum):
     VIEW_RECORDED = "record of a new view written"
     TABLE_CREATED = "table of a new view created"
     TABLE_RECORDED = "table of a new view recorded"
+    TABLE_FORGOTTEN = "record of a dropped table removed"
     FOLDERS_REMOVED = "folders of what was dropped removed"
     VIEW_ALTERED = "policy, mode or name of a view set"
     MARKED_UNUSABLE = "view marked as unusable"

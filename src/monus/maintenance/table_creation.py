@@ -96,7 +96,7 @@ class TableCreation:
         if known is not None or catalog.find_view(name) is not None:
             kind = "table" if known is not None else "view"
             raise NameExists(f"The warehouse has a {kind} '{name}' already.", "Choose another name.", name=name)
-        self._lookup.names.check_free(name)
+        self._creation.check_name_is_free(name)
         return False
 
     def _located(self, plan: Any, spec: Any, location: str, parts: tuple[str, ...]) -> Any:

@@ -7,6 +7,7 @@ evaluated in the state before.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,7 +24,6 @@ from monus.errors import (
     NotSupported,
     StatementInvalid,
     TransactionClosed,
-    TransactionOutstanding,
     UnknownColumn,
     UnknownTable,
 )
@@ -48,6 +48,8 @@ from monus.maintenance.staging_area import staging_path
 from monus.maintenance.vectors import TableState
 from monus.sql.parser import parse_statement
 from monus.sql.statements import Commit, Rollback
+
+logger = logging.getLogger(__name__)
 
 Rows = str | DataFrame
 
@@ -203,18 +205,29 @@ class Transaction:
             self._end = "committed"
         except BaseException as error:
             self._end = "ended with an error"
-            if isinstance(error, TransactionOutstanding) or not isinstance(error, Exception):
-                # It is committed, or that is not known here: what is staged is needed by whoever completes it.
-                self._materializer.release()
-                raise
-            self._clean([])
-            if isinstance(error, MonusError):
-                raise
-            raise rejected(error) from error  # such as a constraint that the rows violate
+            self.record = self._after(error)
         if self.record is not None:
             committed = [file for part in self.record.tables for file in part.staged["adds"]]
         self._clean(committed)
         return self.record
+
+    def _after(self, error: BaseException) -> TransactionRecord:
+        """What is staged goes if it is known that nothing was committed; else whoever completes it needs it."""
+        try:
+            if not isinstance(error, Exception):
+                raise error
+            record = self._commitment.after_error(self._staging, error)
+        except BaseException:
+            self._materializer.release()
+            raise
+        if record is not None:
+            logger.warning("The transaction %s is committed and applied, although: %s", record.id, error)
+            self._end = "committed"
+            return record
+        self._clean([])
+        if isinstance(error, MonusError):
+            raise error
+        raise rejected(error) from error  # such as a constraint that the rows violate
 
     def rollback(self) -> None:
         """Forget all of it."""
