@@ -25,12 +25,12 @@ demo: $(READY) ## the retail example: two views over a million sales, refreshed 
 	@$(BIN)/python examples/retail.py
 
 test: $(READY) ## all tests, by two processes with a Spark each; ARGS="-k name" for some, WORKERS=0 for one process
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 quick: $(READY) ## the tests that need no Spark (seconds)
 	@$(BIN)/python -m pytest -m "not spark" $(ARGS)
 
-faults: $(READY) ## every operation aborted and killed at every point (many minutes)
+faults: $(READY) ## every operation aborted and killed at every point, two processes for minutes, a full disk (an hour)
 	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict on src, and the direction of imports between rooms
@@ -43,10 +43,10 @@ format: $(READY) ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## incremental against full refresh on TPC-H; SF=10 for more data; results in bench/results
+bench: $(READY) ## incremental against full refresh on TPC-H (SF=10 for more data), and a day by policy; ARGS="--case retail_day"
 	@SF=$(SF) $(BIN)/python -m bench $(ARGS)
 
-fuzz: $(READY) ## random views and changes, end to end, for MINUTES=10; SEED=n repeats a run
+fuzz: $(READY) ## random views, changes, transactions and policies, end to end, for MINUTES=10; SEED=n repeats a run
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 clean: ## remove .venv and what the tools leave behind (not Delta's jars)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,6 +30,7 @@ from examples.retail import CUSTOMERS, SALES, TABLES, new_sales
 from monus.store.session import jobs_started
 
 HOURS, PER_HOUR, A_DAY = 24, 10, 20_000
+COMMON = ("log", "policy1", "policy2")  # those for which a transaction only leaves its log
 COMMON_MILLISECONDS, COMMON_JOBS, DOWNTIME_RATIO = 30.0, 0, 0.5
 STEM = "retail-day"
 
@@ -164,7 +166,7 @@ def document(days: Mapping[str, Day], where: Mapping[str, str], hours: int, pict
             f"transactions over {hours} simulated hours.\n\n{lines}",
             f"![Time of a write, and downtime, by policy]({picture})",
             policies_table(days),
-            f"## Targets\n\n{targets_table(days)}",
+            f"## Targets\n\n{targets_table(days)}\n\n{reasons(days)}",
             "## How to read this\n\nWrites are medians, beside the same write by plain Spark without a view. Downtime "
             "is the time of the transaction that changes the view's table; under IMMEDIATE it is part of every write, "
             "and the longest is given. Readers are not locked out meanwhile. Compare within one run only.",
@@ -199,26 +201,76 @@ def _apart(policy: Policy, day: Day) -> float:
 
 
 def targets_table(days: Mapping[str, Day]) -> str:
-    plain = days["plain"]
-    rows = []
-    for name in ("log", "policy1", "policy2"):
+    plain, rows = days["plain"], []
+    for name in COMMON:
         over = (days[name].write - plain.write) * 1000
         more = median(days[name].write_jobs) - median(plain.write_jobs)
-        rows.append((name, "write over plain", f"≤ {COMMON_MILLISECONDS:.0f} ms", f"{over:.0f} ms", _word(over <= 30)))
-        rows.append((name, "jobs over plain", "0", f"{more:.0f}", _word(more <= COMMON_JOBS)))
+        target = f"≤ {COMMON_MILLISECONDS:.0f} ms"
+        rows.append((name, "write over plain", target, f"{over:.0f} ms", _word(over <= COMMON_MILLISECONDS)))
+        rows.append((name, "jobs over plain", str(COMMON_JOBS), f"{more:.0f}", _word(more <= COMMON_JOBS)))
     ratio = days["policy2"].downtime / days["log"].downtime
-    rows.append(("policy2", "downtime / that of log", f"≤ {DOWNTIME_RATIO}", f"{ratio:.2f}", _word(ratio <= 0.5)))
-    order = [days[name].downtime for name in ("log", "policy1", "policy2")]
-    rows.append(
-        (
-            "all",
-            "the paper's order of downtime",
-            "log > policy 1 > policy 2",
-            " > ".join(f"{each:.2f} s" for each in order) if order == sorted(order, reverse=True) else "another",
-            _word(order == sorted(order, reverse=True)),
-        )
-    )
+    target = f"≤ {DOWNTIME_RATIO}"
+    rows.append(("policy2", "downtime / that of log", target, f"{ratio:.2f}", _word(ratio <= DOWNTIME_RATIO)))
+    rows += [("all", order.title, order.claim, order.measured, _word(order.holds)) for order in orders(days)]
     return table(("policy", "measure", "target", "measured", "result"), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Something that the paper says takes longer than something else."""
+
+    title: str
+    claim: str
+    measured: str
+    holds: bool
+
+
+def orders(days: Mapping[str, Day]) -> list[Order]:
+    """Section 5.3: what is derived at each transaction burdens it, and what is left for the refresh burdens that."""
+    write, downtime = {n: d.write for n, d in days.items()}, {n: d.downtime for n, d in days.items()}
+    least = min(write["immediate"], write["differential"])
+    most = max(write[name] for name in COMMON)
+    by_refresh = [downtime[name] for name in COMMON]
+    return [
+        Order(
+            "order of writes",
+            "immediate, differential > log, policy 1, policy 2",
+            f"at least {seconds(least)} > at most {seconds(most)}" if least > most else f"{_all(write)}",
+            least > most,
+        ),
+        Order(
+            "order of downtime",
+            "log > policy 1 > policy 2",
+            " > ".join(map(seconds, by_refresh)) if _falls(by_refresh) else _all(downtime),
+            _falls(by_refresh),
+        ),
+        Order(
+            "order of downtime",
+            "log > differential",
+            f"{seconds(downtime['log'])}, {seconds(downtime['differential'])}",
+            downtime["log"] > downtime["differential"],
+        ),
+    ]
+
+
+def reasons(days: Mapping[str, Day]) -> str:
+    """Why an order is another one here than in the paper."""
+    if all(order.holds for order in orders(days)):
+        return "Every order is the one that the paper claims."
+    return (
+        "Where the order is not the paper's, it is the fixed cost of Spark that decides: the paper counts tuples, and "
+        f"here a write of a few rows takes {seconds(days['plain'].write)} without any view. An operation that starts "
+        "one job or one commit more is behind another one, however few rows it has; what separates the policies "
+        "beyond that is in the columns of jobs and of all work of the day."
+    )
+
+
+def _falls(values: list[float]) -> bool:
+    return all(a > b for a, b in pairwise(values))
+
+
+def _all(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {seconds(values[name])}" for name in values if values[name])
 
 
 def _word(is_reached: bool) -> str:

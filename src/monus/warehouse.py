@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from weakref import WeakSet
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from monus.catalog.catalog import Catalog, set_aside_if_damaged
-from monus.catalog.records import RefreshRecord, ViewRecord
-from monus.errors import MonusError, NotSupported, RefreshFailed, TransactionClosed, WarehouseClosed, WarehouseInvalid
+from monus.catalog.records import RefreshRecord
+from monus.errors import MonusError, RefreshFailed, TransactionClosed, WarehouseClosed, WarehouseInvalid
 from monus.frontend.definition import spark_message
 from monus.maintenance.alteration import Alteration
 from monus.maintenance.assertions import AssertionRecord, Assertions
@@ -28,7 +26,7 @@ from monus.maintenance.commitment import Commitment
 from monus.maintenance.creation import Creation, NewView
 from monus.maintenance.definitions import Definitions
 from monus.maintenance.explain import Explanation, explain_view
-from monus.maintenance.invariants import verify_view
+from monus.maintenance.folder import MARK, check_folder, local_folder
 from monus.maintenance.lease import WAIT_SECONDS
 from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer
@@ -42,20 +40,20 @@ from monus.maintenance.recovery import recover
 from monus.maintenance.schedule import Scheduler, no_jobs_running
 from monus.maintenance.sources import Source
 from monus.maintenance.staging_area import remove_abandoned
-from monus.maintenance.status import Status, status_of
+from monus.maintenance.status import Status
 from monus.maintenance.transaction import Transaction
 from monus.maintenance.upkeep import Upkeep
 from monus.maintenance.verify import Verification
 from monus.sql.mode import Mode, parse_mode
 from monus.sql.parser import parse_statement
-from monus.sql.policy import Lazy, OnDemand, Policy, parse_policy
+from monus.sql.policy import OnDemand, Policy, parse_policy
 from monus.sql.statements import BeginTransaction
 from monus.statements import run_statement
 from monus.store.session import local_session, require_delta, spark_is_running
+from monus.view import View, check_supported
 
 logger = logging.getLogger(__name__)
 
-MARK = "catalog.db"
 _LOST = "The catalog of the warehouse {} was lost: the folder has tables or views that it does not know."
 _LOST_HINT = "Their rows are there: call wh.rebuild_catalog(), or monus.rebuild_catalog(folder)."
 DEFAULT_POLICY = OnDemand("LOG")
@@ -64,9 +62,9 @@ DEFAULT_MODE = Mode.AUTO
 
 def connect(folder: str | Path, *, spark: SparkSession | None = None, catalog: str | None = None) -> Warehouse:
     """Open a warehouse folder, created if absent; with a local Spark unless one is given."""
-    root = _local(folder)
+    root = local_folder(folder)
     try:
-        _check_folder(root)
+        check_folder(root)
     except OSError as error:
         raise WarehouseInvalid(
             f"The folder {root} cannot be looked into: {error.strerror}.", "Choose a folder that you may use."
@@ -96,7 +94,7 @@ def connect(folder: str | Path, *, spark: SparkSession | None = None, catalog: s
 
 def rebuild_catalog(folder: str | Path, *, spark: SparkSession | None = None, catalog: str | None = None) -> Rebuilt:
     """Mend a warehouse whose catalog was lost or damaged; a damaged one is kept beside the new one."""
-    where = catalog or _local(folder) / MARK
+    where = catalog or local_folder(folder) / MARK
     if Path(where).is_file():
         set_aside_if_damaged(Path(where))
     with connect(folder, spark=spark, catalog=catalog) as warehouse:
@@ -388,132 +386,6 @@ class Warehouse:
     def _check_not_closed(self) -> None:
         if self._closed:
             raise WarehouseClosed("The warehouse was closed.", "Open it again with monus.connect(folder).")
-
-
-def check_supported(policy: Policy) -> None:
-    if isinstance(policy, Lazy):
-        raise NotSupported("REFRESH LAZY is not there yet.", "ON QUERY brings a view up to date when it is read.")
-
-
-class View:
-    """One materialized view."""
-
-    def __init__(self, warehouse: Warehouse, name: str) -> None:
-        self._warehouse = warehouse
-        self.name = name
-
-    @property
-    def _record(self) -> ViewRecord:
-        self._warehouse._check_open()
-        return self._warehouse._catalog.view(self.name)
-
-    @property
-    def definition(self) -> str:
-        return str(self._record.definition["text"])
-
-    @property
-    def policy(self) -> str:
-        return self._record.policy
-
-    @property
-    def mode(self) -> str:
-        return self._record.mode
-
-    @property
-    def vector(self) -> Mapping[str, Any]:
-        return self._record.vector
-
-    def refresh(
-        self, full: bool = False, *, dry_run: bool = False, wait_seconds: float = 60.0
-    ) -> RefreshRecord | RefreshPlan:
-        """Bring the view up to date; `dry_run` only says how."""
-        self._warehouse._check_open()
-        if dry_run:
-            return self._warehouse._maintainer.plan(self.name, full)
-        return self._warehouse._maintainer.refresh(self.name, full, wait_seconds=wait_seconds)
-
-    def propagate(self) -> RefreshRecord:
-        """Compute the change and keep it beside the view, without touching its rows."""
-        self._warehouse._check_open()
-        return self._warehouse._maintainer.propagate(self.name)
-
-    def partial_refresh(self) -> RefreshRecord:
-        """Fold what was propagated into the view's table."""
-        self._warehouse._check_open()
-        return self._warehouse._maintainer.partial_refresh(self.name)
-
-    def alter(self, refresh: str | Policy | None = None, mode: str | Mode | None = None) -> None:
-        """Another policy or mode; to IMMEDIATE the view is refreshed, to DIFFERENTIAL its change is propagated."""
-        self._warehouse._check_open()
-        if refresh is not None:
-            policy = parse_policy(refresh) if isinstance(refresh, str) else refresh
-            check_supported(policy)
-            self._warehouse._alteration.set_policy(self.name, policy)
-        if mode is not None:
-            self._warehouse._alteration.set_mode(self.name, parse_mode(mode) if isinstance(mode, str) else mode)
-
-    def rename(self, name: str) -> None:
-        """Another name; views that read this one would no longer find it, so there must be none."""
-        self._warehouse._check_open()
-        self._warehouse._alteration.rename(self.name, name)
-        self.name = self._warehouse._catalog.view(name).name
-
-    def cancel(self) -> bool:
-        """Stop a refresh that runs in another thread: the old state stays, unless it was about to commit already.
-
-        Spark ends a task when it next reads a row; one that computes long within a row goes on until then.
-        """
-        self._warehouse._check_open()
-        return self._warehouse._maintainer.cancel(self.name)
-
-    def verify(self) -> Verification:
-        self._warehouse._check_open()
-        return verify_view(self._warehouse._maintainer, self.name)
-
-    def explain(self) -> Explanation:
-        return explain_view(self.name, self._warehouse._plans.of(self._record))
-
-    def history(self, limit: int | None = None) -> list[RefreshRecord]:
-        """What was done to the view, newest first."""
-        return self._warehouse._catalog.refreshes(self._record.name, limit)
-
-    def status(self) -> Status:
-        return status_of(self._warehouse._maintainer, self._record)
-
-    def table(self) -> DataFrame:
-        return self._warehouse.table(self.name)
-
-    def __repr__(self) -> str:
-        return f"View({self.name!r})"
-
-
-def _local(folder: str | Path) -> Path:
-    """The folder as a path; a URL of an object store is none, and would become a folder of that name."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", str(folder))
-    if scheme is None:
-        return Path(folder).absolute()
-    if scheme[1].lower() == "file":
-        return Path(re.sub(r"^file:/+", "/", str(folder), flags=re.IGNORECASE))
-    raise WarehouseInvalid(
-        f"The warehouse folder cannot be at {folder}: its catalog needs a file system that can lock files.",
-        "Give a folder on a local disk; tables that are elsewhere are attached: wh.attach(name, path).",
-    )
-
-
-def _check_folder(root: Path) -> None:
-    if root.exists() and not root.is_dir():
-        raise WarehouseInvalid(f"{root} is a file, not a folder.", "Give a folder; it is created if it is not there.")
-    if root.is_dir() and not (root / MARK).exists() and any(_is_foreign(entry) for entry in root.iterdir()):
-        raise WarehouseInvalid(
-            f"The folder {root} has files in it, but no {MARK}: it is not a warehouse.",
-            "Give an empty folder, or one that Monus made; monus.rebuild_catalog(folder) mends one that lost it.",
-        )
-
-
-def _is_foreign(entry: Path) -> bool:
-    return entry.name not in ("spark-warehouse", "tables", "views", "pending", "staging") and not entry.name.startswith(
-        (".", MARK)
-    )
 
 
 __all__ = [

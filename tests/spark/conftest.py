@@ -21,6 +21,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def nothing_stays_cached(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What Monus keeps in Spark's cache meanwhile is given back by the end of the test."""
+    yield
+    if "spark" in request.fixturenames:
+        session: SparkSession = request.getfixturevalue("spark")
+        assert session._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
 @pytest.fixture
 def warehouse_path(tmp_path: Path) -> Path:
     """A folder for a warehouse, which does not exist yet."""

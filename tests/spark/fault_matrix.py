@@ -131,16 +131,15 @@ _CATALOG = (
 )
 
 
-def digest(folder: Path) -> str:
+def pieces(folder: Path) -> set[str]:
     """All that later operations depend on: the catalog, and the log of every table but for the names of files."""
     with closing(sqlite3.connect(folder / "catalog.db")) as database:
-        known = [database.execute(query).fetchall() for query in _CATALOG]
-    logs = {}
-    for path in sorted(folder.glob("*/*/_delta_log/*.json")):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        logs[str(path.relative_to(folder))] = sorted(_outline(line) for line in lines)
-    staged = sorted(path.name for path in folder.glob("staging/*"))
-    return json.dumps([known, logs, staged])
+        found = {json.dumps([query, row]) for query in _CATALOG for row in database.execute(query)}
+    for log in sorted(folder.glob("*/*/_delta_log")):
+        files = [path.read_text().splitlines() for path in sorted(log.glob("*.json"))]
+        commits = [sorted(_outline(json.loads(line)) for line in lines) for lines in files]
+        found.add(json.dumps([str(log.relative_to(folder)), commits]))
+    return found | {str(path) for path in folder.glob("staging/*")}
 
 
 def _outline(action: dict[str, Any]) -> str:

@@ -32,7 +32,8 @@ def fails_when_full(lab: Lab, name: str, choose: Callable[[list[Reached | None]]
     lab.state, lab.key = after, lab.key + 1
     for at in choose([None, *reached]):
         operation.prepare(lab)
-        tried(lab, operation, full_from(lab.disk, at), lambda: free(lab.disk))
+        error = tried(lab, operation, full_from(lab.disk, at), lambda: free(lab.disk))
+        assert at is not None or error is not None, "nothing can be written, so it must fail"
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

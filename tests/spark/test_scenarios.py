@@ -7,6 +7,7 @@ they are evaluated after the update: several tables changed at once, and EXCEPT 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,8 +23,11 @@ POLICIES = {
     "c": "ON DEMAND USING COMBINED",
     "oq": "ON QUERY",
     "oqp": "ON QUERY PARTIAL",
+    "ev": "EVERY 1 DAY PARTIAL PROPAGATE EVERY 1 HOUR",
 }
-INVARIANTS = {"im": "INV_IM", "bl": "INV_BL", "dt": "INV_DT", "c": "INV_C", "oq": "INV_BL", "oqp": "INV_C"}
+INVARIANTS = {
+    "im": "INV_IM", "bl": "INV_BL", "dt": "INV_DT", "c": "INV_C", "oq": "INV_BL", "oqp": "INV_C", "ev": "INV_C",
+}  # fmt: skip
 QUERIES = {
     "joined": "SELECT r.a FROM r, s WHERE r.b = s.b",
     "less": "SELECT a FROM r EXCEPT ALL SELECT b FROM s",
@@ -32,7 +36,7 @@ QUERIES = {
 }
 SCENARIOS = {
     "joined": ("im", "bl", "dt", "c"),
-    "less": ("im", "bl", "dt", "c"),
+    "less": ("im", "bl", "dt", "c", "oq", "oqp", "ev"),
     "counted": ("im", "dt", "c", "oq", "oqp"),
 }
 VIEWS = {query: [f"{query}_{scenario}" for scenario in found] for query, found in SCENARIOS.items()}
@@ -99,6 +103,15 @@ def test_the_state_bug_of_a_difference(wh: monus.Warehouse) -> None:
     assert now(wh, "less") == expected
     assert rows_of(wh.table("less_im")) == expected
     assert rows_of(wh.table("less_dt", fresh=True)) == expected
+    assert rows_of(wh.table("less_oq")) == expected
+    for name in ("less_oqp", "less_ev"):
+        assert rows_of(wh.table(name)) != expected
+        wh.view(name).propagate()
+    assert rows_of(wh.table("less_oqp")) == expected
+    assert rows_of(wh.table("less_ev")) != expected
+    check(wh, "less")
+    wh.view("less_ev").partial_refresh()
+    assert rows_of(wh.table("less_ev")) == expected
     check(wh, "less")
 
 
@@ -163,6 +176,59 @@ def test_what_others_write_is_a_transaction_of_its_own(wh: monus.Warehouse) -> N
     check(wh, "counted")
     assert rows_of(wh.table("counted_im")) == now(wh, "counted")
     assert rows_of(wh.table("counted_dt", fresh=True)) == now(wh, "counted")
+
+
+def test_what_others_write_is_counted_by_commits(wh: monus.Warehouse) -> None:
+    view, path = wh.view("joined_bl"), wh._catalog.table("r").location
+    view.refresh()
+    assert view.status().behind.transactions == 0
+    for k in (1, 2):
+        wh.spark.sql(f"INSERT INTO delta.`{path}` VALUES ('o{k}', 'b1')")
+        assert view.status().behind.transactions == k
+    wh.sql("INSERT INTO s VALUES ('b1', 'c3')")
+    assert view.status().behind.transactions == 3
+    view.refresh()
+    assert view.status().fresh
+    assert rows_of(wh.table("joined_bl")) == now(wh, "joined")
+
+
+def test_a_pending_change_that_nets_to_nothing(wh: monus.Warehouse) -> None:
+    """What came was propagated, and left again before it was applied: the table is not touched."""
+    view = wh.view("joined_c")
+    view.refresh()
+    version = wh._catalog.view("joined_c").version
+    wh.sql("INSERT INTO r VALUES ('gone', 'b1')")
+    view.propagate()
+    wh.sql("DELETE FROM r WHERE a = 'gone'")
+    done = view.refresh()
+    assert isinstance(done, monus.Refresh)
+    assert (done.code, done.rows_inserted, done.rows_deleted, done.commits) == ("NO_EFFECT", 0, 0, 0)
+    assert (wh._catalog.view("joined_c").version, view.status().pending) == (version, False)
+    check(wh, "joined")
+
+
+def test_two_refreshes_of_one_view_at_once(wh: monus.Warehouse) -> None:
+    """One of them does it, the other finds it done."""
+    wh.sql("INSERT INTO r VALUES ('two', 'b1')")
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda _: wh.view("joined_bl").refresh(), range(2)))
+    assert sorted(each.code == "NO_CHANGE" for each in done if isinstance(each, monus.Refresh)) == [False, True]
+    assert rows_of(wh.table("joined_bl")) == now(wh, "joined")
+    check(wh, "joined")
+
+
+def test_a_refresh_brings_every_view_up_to_now(wh: monus.Warehouse) -> None:
+    with wh.transaction() as tx:
+        tx.sql("INSERT INTO r VALUES ('all', 'b1'), ('all', 'b9')")
+        tx.sql("DELETE FROM s WHERE b = 'c'")
+        tx.sql("INSERT INTO sales VALUES (1, 30, 1)")
+    for query, names in VIEWS.items():
+        for name in names:
+            done = wh.view(name).refresh()
+            assert isinstance(done, monus.Refresh) and done.incremental
+            assert rows_of(wh.table(name)) == now(wh, query), name
+            assert wh.view(name).status().fresh
+    check(wh, *QUERIES)
 
 
 def test_a_policy_is_changed_without_a_rebuild(wh: monus.Warehouse) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from monus.algebra.relations import WEIGHT
 from monus.algebra.scalars import Schema
-from monus.frontend.jvm import frame_of, java_class
+from monus.frontend.jvm import frame_of, java_class, quoted
 
 Extent = tuple[int, int]
 
@@ -79,7 +79,7 @@ def renamed(data: DataFrame, pairs: Sequence[tuple[str | None, str]]) -> DataFra
     A Column for each name would be ten calls of the JVM for every one of them: here it is three for all.
     """
     if not all(_PLAIN.fullmatch(new) and (old is None or _PLAIN.fullmatch(old)) for old, new in pairs):
-        return data.select(*(_one() if old is None else F.col(_quoted(old)).alias(new) for old, new in pairs))
+        return data.select(*(_one() if old is None else F.col(quoted(old)).alias(new) for old, new in pairs))
     text = ",".join(f"{'1L' if old is None else f'`{old}`'} AS `{new}`" for old, new in pairs)
     return DataFrame(
         data._jdf.selectExpr(java_class(data.sparkSession._jvm, "org.apache.spark.util.Utils.stringToSeq")(text)),
@@ -89,10 +89,6 @@ def renamed(data: DataFrame, pairs: Sequence[tuple[str | None, str]]) -> DataFra
 
 def _one() -> Column:
     return F.lit(1).cast("bigint")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def empty_frame(spark: SparkSession, schema: Schema) -> Frame:

@@ -23,7 +23,7 @@ from monus.frontend.definition import rejected, spark_message
 from monus.frontend.dml_merge import check_partners, deleted_rows, inserted_rows, read_merge
 from monus.frontend.dml_rows import aligned, insert_rows
 from monus.frontend.dml_target import RowsOf, Shape, Target, shape_of, target_of, with_ids
-from monus.frontend.jvm import active, analyzed, class_name, items, option
+from monus.frontend.jvm import active, analyzed, class_name, items, option, quoted
 from monus.frontend.plan_nodes import PlanNodes
 from monus.frontend.settled import settled
 
@@ -134,7 +134,7 @@ class _Stage:
         if not shape.partitions:
             return StagedDml(path, "OVERWRITE", inserted, None, replaces_all=True)
         inserted = settled(inserted)
-        columns = {_quoted(name): f"__partition{i}" for i, name in enumerate(shape.partitions)}
+        columns = {quoted(name): f"__partition{i}" for i, name in enumerate(shape.partitions)}
         partitions = inserted.select(*(F.col(name).alias(new) for name, new in columns.items())).distinct()
         same = [F.col(name).eqNullSafe(F.col(new)) for name, new in columns.items()]
         return StagedDml(path, "OVERWRITE", inserted, self._rows_of(path).join(partitions, same, "left_semi"))
@@ -245,7 +245,3 @@ def _in_words(kind: str) -> str:
     """`OptimizeTableCommand` as OPTIMIZE TABLE."""
     words = re.findall(r"[A-Z]+[a-z0-9]*", re.sub(r"(Command|Statement)$", "", kind))
     return " ".join(words).upper()
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -102,3 +102,8 @@ def local_limit(frame: DataFrame, rows: int) -> DataFrame:
 def output_attributes(frame: DataFrame) -> dict[str, Any]:
     """The resolved attributes of the output by name."""
     return {attribute.name(): attribute for attribute in items(analyzed(frame).output())}
+
+
+def quoted(name: str) -> str:
+    """An identifier of Spark SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"

@@ -13,7 +13,7 @@ from typing import Any
 
 from monus.errors import DefinitionNotStorable
 from monus.frontend.expressions import SUBQUERIES, attribute_id, rebind
-from monus.frontend.jvm import class_name, items, option, to_seq
+from monus.frontend.jvm import class_name, items, option, quoted, to_seq
 from monus.frontend.plan import TRANSPARENT, as_source, inline_ctes
 
 USER_FUNCTIONS = {"PythonUDF", "ScalaUDF", "PythonUDAF", "ScalaAggregator", "ScalaUDAF", "PythonUDTF"}
@@ -61,7 +61,7 @@ class _Printer:
     def query(self, plan: Any) -> str:
         body = self._relation(plan)
         outputs = items(plan.output())
-        shown = [f"{_quoted(self._name(a))} AS {_quoted(a.name())}" for a in outputs]
+        shown = [f"{quoted(self._name(a))} AS {quoted(a.name())}" for a in outputs]
         return f"SELECT {', '.join(shown)}\nFROM {self._as(body)}"
 
     def _relation(self, node: Any) -> str:
@@ -112,8 +112,8 @@ class _Printer:
         if source.pinned and not leaf.is_view:
             raise not_storable(f"it reads the table {leaf.parts[-1]} at one version")
         columns = [a for a in items(node.output()) if not (leaf.is_view and a.name().startswith("__"))]
-        listed = ", ".join(f"{_quoted(a.name())} AS {_quoted(self._new(a))}" for a in columns)
-        return f"SELECT {listed} FROM {'.'.join(map(_quoted, leaf.parts))}"
+        listed = ", ".join(f"{quoted(a.name())} AS {quoted(self._new(a))}" for a in columns)
+        return f"SELECT {listed} FROM {'.'.join(map(quoted, leaf.parts))}"
 
     def _aggregate(self, node: Any) -> str:
         below = self._from(node.child())
@@ -142,12 +142,12 @@ class _Printer:
     def _ordered(self, node: Any) -> str:
         """The columns in the order of the plan's output: set operators match by position."""
         body = self._relation(node)
-        return f"SELECT {', '.join(_quoted(self._name(a)) for a in items(node.output()))}\nFROM {self._as(body)}"
+        return f"SELECT {', '.join(quoted(self._name(a)) for a in items(node.output()))}\nFROM {self._as(body)}"
 
     def _generate(self, node: Any) -> str:
         below = self._from(node.child())
         generator = self._text(node.generator())
-        columns = ", ".join(_quoted(self._new(a)) for a in items(node.generatorOutput()))
+        columns = ", ".join(quoted(self._new(a)) for a in items(node.generatorOutput()))
         return f"SELECT *{below} LATERAL VIEW {'OUTER ' if node.outer() else ''}{generator} AS {columns}"
 
     def _from(self, child: Any) -> str:
@@ -162,10 +162,10 @@ class _Printer:
         shown = []
         for expression in expressions:
             if class_name(expression) == "AttributeReference":
-                shown.append(_quoted(self._name(expression)))
+                shown.append(quoted(self._name(expression)))
             else:
                 text = self._text(expression.child() if class_name(expression) == "Alias" else expression)
-                shown.append(f"{text} AS {_quoted(self._new(expression))}")
+                shown.append(f"{text} AS {quoted(self._new(expression))}")
         return ", ".join(shown)
 
     def _text(self, expression: Any) -> str:
@@ -218,7 +218,3 @@ def _check(expression: Any) -> None:
         raise not_storable("a subquery inside an expression has no text here")
     for child in items(expression.children()):
         _check(child)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from monus.algebra.scalars import Column
 from monus.catalog.records import TableRecord, ViewRecord
 from monus.compiler.materialize import Materializer
+from monus.frontend.jvm import quoted
 from monus.maintenance.fold import Target, copies_of, stored_and_pending
 from monus.maintenance.layout import WEIGHT
 from monus.maintenance.sources import Source, SourceChange
@@ -95,7 +96,7 @@ class AheadSource:
         return SourceChange("staged", rows, insert_only, before=before)
 
     def read_change(self, spark: SparkSession, change: SourceChange) -> DataFrame:
-        columns = [F.col(_quoted(field.name)) for field in self.schema.fields]
+        columns = [F.col(quoted(field.name)) for field in self.schema.fields]
         if change.before is None:
             return self.base.read_change(spark, change)
         rows = self.ahead.read(spark).select(*columns, F.col(WEIGHT))
@@ -111,13 +112,9 @@ class AheadSource:
         ahead = self.ahead
         if ahead.is_empty:
             return base
-        rows = ahead.read(spark).select(*(F.col(_quoted(c.name)) for c in columns), F.col(WEIGHT))
+        rows = ahead.read(spark).select(*(F.col(quoted(c.name)) for c in columns), F.col(WEIGHT))
         if ahead.replaces_all:
             return copies_of(target, rows)
         if ahead.deleted == 0:
             return base.unionByName(copies_of(target, rows))
         return stored_and_pending(target, base, rows, self.materializer)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from monus.catalog.catalog import Catalog
-from monus.errors import InUse, NotIncremental, StatementInvalid
+from monus.errors import InUse, StatementInvalid
 from monus.maintenance.concerned import assertions_over
-from monus.maintenance.creation import Creation, check_name, check_strict
+from monus.maintenance.creation import Creation, check_name, check_policy, check_strict
 from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.lease import held_lease
 from monus.maintenance.maintainer import Maintainer
@@ -23,7 +23,6 @@ from monus.maintenance.names import Names
 from monus.maintenance.plans import Plans
 from monus.maintenance.protocol import prepare
 from monus.maintenance.schedule import first_ticks
-from monus.maintenance.view_plan import ViewPlan
 from monus.sql.mode import Mode
 from monus.sql.policy import Immediate, OnDemand, Policy
 
@@ -87,16 +86,3 @@ class Alteration:
         self.plans.forget(record.name)
         self.names.forget(record.name)
         self.names.register(new_name, record.location)
-
-
-def check_policy(name: str, policy: Policy, plan: ViewPlan) -> None:
-    """A pending change can only be kept for what can be maintained from changes."""
-    if policy == OnDemand("DIFFERENTIAL") and plan.reasons:
-        reason = plan.reasons[0]
-        raise NotIncremental(
-            f"The view '{name}' cannot be kept USING DIFFERENTIAL, because {reason.operator} cannot be maintained "
-            f"incrementally: {reason.sentence}",
-            "Change the query, or take another policy, such as ON DEMAND USING LOG.",
-            view=name,
-            reason=reason.code,
-        )

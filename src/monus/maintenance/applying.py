@@ -21,6 +21,7 @@ from monus.catalog.records import RefreshRecord, State, Strategy, ViewRecord
 from monus.compiler.materialize import Materializer
 from monus.compiler.relations import Leaf
 from monus.errors import ViewUnusable
+from monus.frontend.jvm import quoted
 from monus.maintenance.commit_metadata import commit_metadata
 from monus.maintenance.derive import Deriver, StoredView, ViewChange
 from monus.maintenance.fault_points import FaultPoint, fault_point
@@ -195,7 +196,7 @@ class Applying:
             # A view that was grouped when it was made, and now can only be computed in full, loses its stored sums.
             kept = [c.name for c in target.columns if c.name in data.columns]
             is_reshaped = len(kept) < len(target.columns)
-            data = data.select(*(F.col(_quoted(name)) for name in kept))
+            data = data.select(*(F.col(quoted(name)) for name in kept))
             is_read = bool(self.catalog.dependants(record.name)) and record.batch > 0 and record.usable
             is_read = is_read and not is_reshaped  # rows of two shapes have no difference: readers are computed anew
             difference = None
@@ -293,7 +294,3 @@ def _written_rows(table: DeltaTable) -> int:
     head = table.version()
     adds = [file for commit_ in commits(table, head - 1, head) for file in commit_.adds]
     return sum(file.num_records or 0 for file in adds)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

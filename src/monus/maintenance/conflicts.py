@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from monus.compiler.identity import identity_key
 from monus.compiler.materialize import Materializer
 from monus.errors import SourceHistoryLost, SourceSchemaChanged, TransactionConflict
+from monus.frontend.jvm import quoted
 from monus.maintenance.fold import consolidated_change
 from monus.maintenance.layout import WEIGHT
 from monus.maintenance.sources import TableSource
@@ -55,7 +56,7 @@ def _in_both(ours: DataFrame, theirs: DataFrame, staged: StagedTable) -> DataFra
     left, right = ours.alias("ours"), theirs.alias("theirs")
     on = F.lit(True)
     for column in staged.columns:
-        a, b = (identity_key(F.col(f"{side}.{_quoted(column.name)}"), column.type) for side in ("ours", "theirs"))
+        a, b = (identity_key(F.col(f"{side}.{quoted(column.name)}"), column.type) for side in ("ours", "theirs"))
         on = on & a.eqNullSafe(b)
     return left.join(right, on, "left_semi").drop(WEIGHT)
 
@@ -66,7 +67,3 @@ def _conflict(table: str, why: str) -> TransactionConflict:
         "Nothing of it was written; run it again.",
         table=table,
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -39,7 +39,7 @@ from monus.maintenance.names import Names
 from monus.maintenance.plans import Plans, normal_path, same_path
 from monus.maintenance.schedule import first_ticks
 from monus.maintenance.view_plan import ViewPlan
-from monus.sql.policy import parse_policy
+from monus.sql.policy import OnDemand, Policy, parse_policy
 from monus.store.changes import enable_change_feed
 from monus.store.delta_table import DeltaTable, resolve
 
@@ -83,6 +83,7 @@ class Creation:
         check_name(new.name)
         plan = self._plans.analyse(new.definition, new.columns)
         check_strict(new.name, new.mode, plan)
+        check_policy(new.name, parse_policy(new.policy), plan)
         _check_known(new.partitioned_by + new.cluster_by, plan.visible)
         old = self._catalog.find_view(new.name) if new.replace else None
         if old is not None:
@@ -366,6 +367,19 @@ def check_strict(name: str, mode: str, plan: ViewPlan) -> None:
         raise NotIncremental(
             f"The view '{name}' is STRICT, and {reason.operator} cannot be maintained incrementally: {reason.sentence}",
             "Change the query, or leave MODE STRICT out.",
+            view=name,
+            reason=reason.code,
+        )
+
+
+def check_policy(name: str, policy: Policy, plan: ViewPlan) -> None:
+    """A pending change can only be kept for what can be maintained from changes."""
+    if policy == OnDemand("DIFFERENTIAL") and plan.reasons:
+        reason = plan.reasons[0]
+        raise NotIncremental(
+            f"The view '{name}' cannot be kept USING DIFFERENTIAL, because {reason.operator} cannot be maintained "
+            f"incrementally: {reason.sentence}",
+            "Change the query, or take another policy, such as ON DEMAND USING LOG.",
             view=name,
             reason=reason.code,
         )

@@ -184,7 +184,3 @@ class Deriver:
             return leaves[name]
 
         return Compiler(self.spark, table, lambda name: held[name], self.materializer)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -1,4 +1,6 @@
-"""The moments between durable actions, by name, so that tests can end a process at each of them.
+"""The moments after durable actions, by name, so that tests can end a process at each of them.
+
+`tests/spark/test_fault_matrix.py` reaches every one of them, or names the test that does.
 
 Outside tests nobody listens, and a fault point does nothing.
 """

@@ -21,7 +21,7 @@ from monus.compiler.identity import identity_key
 from monus.compiler.materialize import Materializer
 from monus.compiler.multiplicity import consolidated, expanded
 from monus.errors import ViewUnusable
-from monus.frontend.jvm import local_limit
+from monus.frontend.jvm import local_limit, quoted
 from monus.maintenance.derive import ViewChange
 from monus.maintenance.layout import WEIGHT
 from monus.maintenance.sources import BYTES_PER_ROW
@@ -131,8 +131,8 @@ def _likely(target: Target, stored: DataFrame, gone: DataFrame, materializer: Ma
     """The stored rows that one number does not tell from those in `gone`: it is found faster than all columns are."""
     column = _telling_column(target, gone, materializer)
     if column is not None:
-        return stored.join(_sent(gone.select(_quoted(column))), column, "left_semi")
-    hashed = F.xxhash64(*(identity_key(F.col(_quoted(c.name)), c.type) for c in target.columns)).alias("__hash")
+        return stored.join(_sent(gone.select(quoted(column))), column, "left_semi")
+    hashed = F.xxhash64(*(identity_key(F.col(quoted(c.name)), c.type) for c in target.columns)).alias("__hash")
     return stored.select("*", hashed).join(_sent(gone.select(hashed)), "__hash", "left_semi").drop("__hash")
 
 
@@ -143,7 +143,7 @@ def _telling_column(target: Target, gone: DataFrame, materializer: Materializer)
     """
     names = [c.name for c in target.columns if c.type in WHOLE_NUMBERS]
     extents = {name: extent for name in names if (extent := target.table.extent(target.snapshot, name))}
-    rows = materializer.driver_values(gone.select(*map(_quoted, extents))) if extents else None
+    rows = materializer.driver_values(gone.select(*map(quoted, extents))) if extents else None
     if not rows:
         return None
     stored_rows = target.snapshot.size_in_bytes / BYTES_PER_ROW
@@ -257,7 +257,7 @@ def planned_bytes(data: DataFrame) -> float:
 
 def copies_of(target: Target, data: DataFrame) -> DataFrame:
     """A row as often as its weight says, in the table's order of columns."""
-    columns = [F.col(_quoted(c.name)) for c in target.columns]
+    columns = [F.col(quoted(c.name)) for c in target.columns]
     if target.keys is not None:
         return data.select(*columns)
     repeated = F.explode(F.array_repeat(F.lit(True), F.col(WEIGHT).cast("int"))).alias("__copy")
@@ -266,8 +266,8 @@ def copies_of(target: Target, data: DataFrame) -> DataFrame:
 
 def _actions(target: Target, change: DataFrame) -> DataFrame:
     """One row per group: its new values, or its old ones with the mark that it goes."""
-    row = F.struct(*(F.col(_quoted(c.name)) for c in target.columns))
-    keys = [F.col(_quoted(k)) for k in target.keys or ()]
+    row = F.struct(*(F.col(quoted(c.name)) for c in target.columns))
+    keys = [F.col(quoted(k)) for k in target.keys or ()]
     best = F.max_by(row, F.col(WEIGHT)).alias("row")
     grouped = change.groupBy(*keys).agg(best, (F.max(F.col(WEIGHT)) < 0).alias(DELETE_FLAG))
     return grouped.select("row.*", F.col(DELETE_FLAG))
@@ -280,7 +280,7 @@ def _match(target: Target, left: str, right: str, on: list[tuple[str, str]]) -> 
 
 
 def _identities(side: str, on: list[tuple[str, str]]) -> list[Column]:
-    return [identity_key(F.col(f"{side}.{_quoted(name)}"), type_name) for name, type_name in on]
+    return [identity_key(F.col(f"{side}.{quoted(name)}"), type_name) for name, type_name in on]
 
 
 def _without(target: Target, stored: DataFrame, change: DataFrame, on: list[tuple[str, str]]) -> DataFrame:
@@ -298,11 +298,11 @@ def _with(target: Target, stored: DataFrame, change: DataFrame, on: list[tuple[s
 
 
 def _columns(target: Target) -> list[Column]:
-    return [F.col(_quoted(c.name)) for c in target.columns]
+    return [F.col(quoted(c.name)) for c in target.columns]
 
 
 def _identity_sql(side: str, name: str, type_name: str) -> str:
-    column = f"{side}.{_quoted(name)}"
+    column = f"{side}.{quoted(name)}"
     return str(identity_sql(column, type_name))
 
 
@@ -318,7 +318,3 @@ def identity_sql(column: str, type_name: str) -> str:
     if any(word in lowered for word in ("float", "double", "map<", "collate", "variant")):
         return f"to_json(struct({column} AS v), map('ignoreNullFields', 'false'))"
     return column
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -19,7 +19,7 @@ from monus.catalog.records import SourceRecord, ViewRecord, key_of
 from monus.compiler.materialize import Materializer
 from monus.errors import SourceHistoryLost, SourceRecreated, SourceSchemaChanged
 from monus.frontend.definition import Definition
-from monus.frontend.jvm import active, analyzed, frame_of
+from monus.frontend.jvm import active, analyzed, frame_of, quoted
 from monus.maintenance.ahead import Ahead, AheadSource
 from monus.maintenance.derive import Deriver, ViewChange
 from monus.maintenance.fold import consolidated_change, signed
@@ -68,7 +68,7 @@ class FreshViews:
             change = self._change(record, plan, sources, session, materializer)
             if change is None:
                 change = self._difference(record, base, sources, session, materializer)
-        columns = [F.col(_quoted(c.name)) for c in record.columns]
+        columns = [F.col(quoted(c.name)) for c in record.columns]
         rows = analyzed(change.data.select(*columns, F.col(WEIGHT)))
         ahead = Ahead(lambda spark: frame_of(spark, rows), change.inserted, change.deleted)
         state = base.state
@@ -109,7 +109,3 @@ class FreshViews:
         now = self.maintainer.plans.pinned_frame(session, record, sources)
         columns = tuple(Column(c.name, c.type) for c in record.columns)
         return consolidated_change(signed(now, 1).unionByName(signed(base.read(session), -1)), columns, materializer)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -22,7 +22,7 @@ from monus.compiler.materialize import Materializer
 from monus.compiler.relations import Compiler, Leaf
 from monus.compiler.state_columns import SCALE
 from monus.frontend.definition import Definition
-from monus.frontend.jvm import frame_of
+from monus.frontend.jvm import frame_of, quoted
 from monus.maintenance.applying import has_pending, unusable
 from monus.maintenance.fold import consolidated_change, signed
 from monus.maintenance.maintainer import Maintainer
@@ -72,7 +72,7 @@ class _Stored:
         pending = self._pending()
         if pending is None:
             return self.table()
-        names = [F.col(_quoted(c.name)) for c in self.record.columns]
+        names = [F.col(quoted(c.name)) for c in self.record.columns]
         columns = tuple(Column(c.name, c.type) for c in self.record.columns)
         whole = signed(self.table(), 1).unionByName(pending.select(*names, F.col(WEIGHT)))
         found = consolidated_change(whole, columns, self.materializer).data.where(F.col(WEIGHT) > 0)
@@ -172,10 +172,14 @@ def verify_view(maintainer: Maintainer, name: str) -> Verification:
     definition = Definition.from_json(record.definition)
     invariant = invariant_of(parse_policy(record.policy))
     with maintainer.sessions.session({**definition.settings, "spark.sql.adaptive.enabled": "true"}) as session:
-        stored = _Stored(maintainer, record, session, sources, Materializer(session))
-        checks = invariant(stored)
-        if invariant is not inv_bl and (has_pending(record) or record.vector != record.pending_vector):
-            checks.append(stored.holds("MV ≡ Q at its vector", stored.table(), from_json(record.vector)))
+        materializer = Materializer(session)
+        stored = _Stored(maintainer, record, session, sources, materializer)
+        try:
+            checks = invariant(stored)
+            if invariant is not inv_bl and (has_pending(record) or record.vector != record.pending_vector):
+                checks.append(stored.holds("MV ≡ Q at its vector", stored.table(), from_json(record.vector)))
+        finally:
+            materializer.release()  # rows that differ are computed again for whoever looks at them
     wrong = next((each for each in checks if not each.ok), checks[0])
     return Verification(
         record.name, all(each.ok for each in checks), wrong.missing, wrong.extra, record.vector,
@@ -186,7 +190,7 @@ def verify_view(maintainer: Maintainer, name: str) -> Verification:
 def _within(name: str, rows: DataFrame, change: DataFrame | None, side: int, materializer: Materializer) -> Check:
     """Whether what the change has on one side (−1: ∇, 1: Δ) is among the rows, as often as it says."""
     columns = tuple(Column(f.name, f.dataType.simpleString()) for f in rows.schema.fields)
-    names = [F.col(_quoted(c.name)) for c in columns]
+    names = [F.col(quoted(c.name)) for c in columns]
     nothing = rows.where("false")
     if change is None:
         return Check(name, True, nothing, nothing)
@@ -219,7 +223,3 @@ def _scale(plan: ViewPlan, past: Mapping[str, PastSource], session: SparkSession
     keys = [key.name for key in shape.aggregate.keys]
     data = frame.data.select(*(frame.column(key) for key in keys), largest)
     return Scale(tuple(shown[key] for key in keys), data)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from monus.catalog.records import key_of
 from monus.errors import NameExists
+from monus.frontend.jvm import quoted
 from monus.frontend.substitution import session_view
 from monus.maintenance.plans import same_path
 
@@ -61,7 +62,7 @@ class Names:
         return self.database, self.session_name(name)
 
     def qualified(self, name: str) -> str:
-        return ".".join(_quoted(part) for part in self.parts(name))
+        return ".".join(quoted(part) for part in self.parts(name))
 
     def location(self, name: str) -> str | None:
         """Where the session's table of that name is; None if there is none."""
@@ -138,14 +139,14 @@ class Names:
             if _users[key] <= 0:
                 del _users[key]
                 if not keeps:
-                    self._spark.sql(f"DROP TABLE IF EXISTS {_quoted(key[1])}.{_quoted(key[2])}")
+                    self._spark.sql(f"DROP TABLE IF EXISTS {quoted(key[1])}.{quoted(key[2])}")
         self._used.clear()
         self._shown.clear()
 
     def _show(self, name: str) -> None:
         columns = self._spark.table(self.qualified(name)).columns
-        shown = ", ".join(_quoted(column) for column in columns if not column.startswith("__"))
-        self._spark.sql(f"CREATE TEMPORARY VIEW {_quoted(name)} AS SELECT {shown} FROM {self.qualified(name)}")
+        shown = ", ".join(quoted(column) for column in columns if not column.startswith("__"))
+        self._spark.sql(f"CREATE TEMPORARY VIEW {quoted(name)} AS SELECT {shown} FROM {self.qualified(name)}")
         self._shown.add(key_of(name))
 
     def _make(self, name: str) -> str:
@@ -159,7 +160,3 @@ class Names:
 
 def _is_plain(name: str) -> bool:
     return re.fullmatch(r"\w+", name, re.ASCII) is not None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -30,6 +30,7 @@ from monus.errors import (
     ViewUnusable,
 )
 from monus.frontend.definition import spark_message
+from monus.frontend.jvm import quoted
 from monus.maintenance.ahead import Ahead, AheadSource
 from monus.maintenance.applying import has_pending, unusable
 from monus.maintenance.concerned import assertion_name, is_assertion, is_differential, is_immediate, shown_name
@@ -139,7 +140,7 @@ class Participation:
         operation.rows_read.update(deriver.rows_read)
         if is_assertion(record) and (change.inserted or target.snapshot.size_in_bytes):
             rows = stored_and_pending(target, target.table.read(target.snapshot), change.data, materializer)
-            check_empty(assertion_name(record), rows.select(*(F.col(_quoted(c.name)) for c in record.columns)))
+            check_empty(assertion_name(record), rows.select(*(F.col(quoted(c.name)) for c in record.columns)))
         self.derived[key_of(record.name)] = Derived(operation, sources, change, target, jobs, materializer)
 
     def _before(self) -> dict[str, Source]:
@@ -246,7 +247,7 @@ class Participation:
 
 
 def _ahead_of_view(source: ViewSource, derived: Derived, materializer: Materializer) -> AheadSource:
-    columns = [F.col(_quoted(field.name)) for field in source.schema.fields]
+    columns = [F.col(quoted(field.name)) for field in source.schema.fields]
     rows = derived.change.data.select(*columns, F.col(WEIGHT))
     ahead = Ahead(lambda _: rows, derived.change.inserted, derived.change.deleted)
     state: Any = source.state
@@ -276,7 +277,3 @@ def _refused(view: ViewRecord, why: str) -> TransactionRefused:
         "REFRESH ON DEMAND.",
         view=view.name,
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -14,6 +14,7 @@ from monus.catalog.catalog import Catalog
 from monus.catalog.records import TableRecord, ViewRecord, key_of
 from monus.errors import DefinitionInvalid, SourceSchemaChanged, UnknownColumn
 from monus.frontend.definition import Definition, analyse, open_session, prepare_session
+from monus.frontend.jvm import quoted
 from monus.frontend.plan import Source as PlanSource
 from monus.frontend.substitution import Found, Parts, reads
 from monus.maintenance.sources import Readable, Source
@@ -137,7 +138,7 @@ def _known(frame: DataFrame, source: TableRecord | ViewRecord, schemas: Schemas)
     now = {name.lower(): name for name in frame.columns}
     then = [now[name.lower()] for name in schemas.get(key_of(source.name), frame.columns) if name.lower() in now]
     kept = [name for name in then if not (isinstance(source, ViewRecord) and name.startswith("__"))]
-    return frame if kept == frame.columns else frame.select(*(F.col(_quoted(name)) for name in kept))
+    return frame if kept == frame.columns else frame.select(*(F.col(quoted(name)) for name in kept))
 
 
 def _named(frame: DataFrame, columns: tuple[str, ...]) -> DataFrame:
@@ -149,7 +150,3 @@ def _named(frame: DataFrame, columns: tuple[str, ...]) -> DataFrame:
             "Name as many columns as the query has.",
         )
     return frame.toDF(*columns)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

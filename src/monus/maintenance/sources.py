@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from monus.catalog.catalog import Catalog
 from monus.catalog.records import BatchRecord, TableRecord, ViewRecord
 from monus.errors import SourceHistoryLost, SourceRecreated, SourceSchemaChanged, ViewUnusable
+from monus.frontend.jvm import quoted
 from monus.maintenance.layout import BATCH, WEIGHT, pending_path
 from monus.maintenance.vectors import SourceState, TableState, ViewState
 from monus.store.changes import ChangeSummary, read_change, summarize_change
@@ -196,7 +197,7 @@ class ViewSource:
         return rows.select(*self._visible(), F.col(WEIGHT))
 
     def _visible(self) -> list[str]:
-        return [_quoted(f.name) for f in self.schema.fields]
+        return [quoted(f.name) for f in self.schema.fields]
 
     def _lost(self, state: ViewState) -> SourceHistoryLost:
         return SourceHistoryLost(
@@ -264,7 +265,7 @@ def published(spark: SparkSession, record: ViewRecord, seen: bool = False) -> Sn
 def visible_rows(spark: SparkSession, record: ViewRecord) -> DataFrame:
     """The published rows of a view, without the columns that do not show."""
     data = DeltaTable(spark, record.location).read(published(spark, record))
-    return data.select(*(F.col(_quoted(c.name)) for c in record.columns))
+    return data.select(*(F.col(quoted(c.name)) for c in record.columns))
 
 
 def read_batches(spark: SparkSession, record: ViewRecord, batches: Iterable[BatchRecord]) -> DataFrame | None:
@@ -297,7 +298,3 @@ def check_schema(source: Source, used: Mapping[str, str], view: str) -> None:
                 source=source.name,
                 column=name,
             )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

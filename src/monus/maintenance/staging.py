@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from monus.algebra.scalars import Column
 from monus.catalog.records import TableRecord
 from monus.compiler.materialize import Materializer
+from monus.frontend.jvm import quoted
 from monus.maintenance.ahead import Ahead
 from monus.maintenance.fold import Target as Table
 from monus.maintenance.fold import consolidated_change, copies_of, signed
@@ -148,7 +149,7 @@ class StagedTable:
         return signed(read_written(self.table(spark), self.snapshot, self.adds), 1)
 
     def _ordered(self, rows: DataFrame) -> DataFrame:
-        return rows.select(*(F.col(_quoted(c.name)) for c in self.columns))
+        return rows.select(*(F.col(quoted(c.name)) for c in self.columns))
 
 
 def net_rows(spark: SparkSession, record: TableRecord, snapshot: Snapshot, net: Net) -> DataFrame:
@@ -170,7 +171,7 @@ def net_ahead(record: TableRecord, snapshot: Snapshot, net: Net) -> Ahead:
 
 def write_rows(rows: DataFrame, columns: Sequence[Column], path: str) -> None:
     """Signed rows under names that every file format takes."""
-    plain = [F.col(_quoted(c.name)).alias(f"c{i}") for i, c in enumerate(columns)]
+    plain = [F.col(quoted(c.name)).alias(f"c{i}") for i, c in enumerate(columns)]
     with storage_faults(path):
         rows.select(*plain, F.col(WEIGHT)).write.mode("overwrite").parquet(path)
 
@@ -183,7 +184,3 @@ def read_rows(spark: SparkSession, columns: Sequence[Column], path: str) -> Data
 def leaving(rows: DataFrame) -> DataFrame:
     """Signed rows that leave, with the number of their copies."""
     return rows.select("*", (-F.col(WEIGHT)).alias(COPIES)).drop(WEIGHT)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

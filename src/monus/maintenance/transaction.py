@@ -29,7 +29,7 @@ from monus.errors import (
 )
 from monus.frontend.definition import rejected
 from monus.frontend.dml import StagedDml, insert_rows, stage_dml
-from monus.frontend.jvm import active, frame_of
+from monus.frontend.jvm import active, frame_of, quoted
 from monus.frontend.substitution import Found, Parts, reads
 from monus.maintenance.ahead import AheadSource
 from monus.maintenance.applying import unusable
@@ -132,7 +132,7 @@ class Transaction:
                 raise UnknownColumn(
                     f"The table '{table}' has no column '{name}'.", f"Its columns are {', '.join(rows.columns)}."
                 )
-        columns = [wanted.get(c.lower(), F.col(_quoted(c))).alias(c) for c in rows.columns]
+        columns = [wanted.get(c.lower(), F.col(quoted(c))).alias(c) for c in rows.columns]
         try:
             self._stage([self._coming(staged, "UPDATE", old.select(*columns), old)])
         except MonusError:
@@ -158,12 +158,12 @@ class Transaction:
         if delete:
             clauses.append(f"WHEN MATCHED{'' if delete is True else f' AND {delete}'} THEN DELETE")
         if update:
-            sets = "*" if update is True else ", ".join(f"target.{_quoted(c)} = {v}" for c, v in update.items())
+            sets = "*" if update is True else ", ".join(f"target.{quoted(c)} = {v}" for c, v in update.items())
             clauses.append(f"WHEN MATCHED THEN UPDATE SET {sets}")
         if insert:
             named = "*"
             if insert is not True:
-                names, values = ", ".join(map(_quoted, insert)), ", ".join(insert.values())
+                names, values = ", ".join(map(quoted, insert)), ", ".join(insert.values())
                 named = f"({names}) VALUES ({values})"
             clauses.append(f"WHEN NOT MATCHED THEN INSERT {named}")
         if not clauses:
@@ -171,7 +171,7 @@ class Transaction:
         name = f"__monus_source_{uuid.uuid4().hex}"
         self._rows(source).createTempView(name)
         try:
-            self.sql(f"MERGE INTO {_quoted(table)} AS target USING {name} AS source ON {on} {' '.join(clauses)}")
+            self.sql(f"MERGE INTO {quoted(table)} AS target USING {name} AS source ON {on} {' '.join(clauses)}")
         finally:
             self._spark.catalog.dropTempView(name)
 
@@ -395,7 +395,3 @@ class Transaction:
 
     def _nothing(self) -> DataFrame:
         return self._spark.range(0).select()
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

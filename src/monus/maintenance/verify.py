@@ -19,6 +19,7 @@ from monus.algebra.scalars import Column as AlgebraColumn
 from monus.compiler.frames import Frame
 from monus.compiler.identity import identity_key
 from monus.compiler.multiplicity import consolidated
+from monus.frontend.jvm import quoted
 
 TOLERANCE, INFINITY = 1e-9, float("inf")
 
@@ -68,7 +69,7 @@ def check(name: str, stored: DataFrame, expected: DataFrame, scale: Scale | None
     if floats and not difference.isEmpty():
         difference = _without_close_pairs(_scaled(difference, scale), columns)
     weight = F.col("__w")
-    names = [F.col(_quoted(c.name)) for c in columns]
+    names = [F.col(quoted(c.name)) for c in columns]
     extra = copies(difference.where(weight > 0), names, weight)
     missing = copies(difference.where(weight < 0), names, -weight)
     return Check(name, difference.isEmpty(), missing, extra)
@@ -78,7 +79,7 @@ def _difference(stored: DataFrame, expected: DataFrame, columns: tuple[AlgebraCo
     plain = {c.name: f"v{i}" for i, c in enumerate(columns)}
     parts = []
     for data, weight in ((stored, 1), (expected, -1)):
-        selected = [F.col(_quoted(c.name)).alias(plain[c.name]) for c in columns]
+        selected = [F.col(quoted(c.name)).alias(plain[c.name]) for c in columns]
         parts.append(data.select(*selected, F.lit(weight).cast("bigint").alias("v_w")))
     frame = consolidated(Frame(parts[0].union(parts[1]), plain, columns, "v_w"))
     back = [F.col(frame.columns[c.name]).alias(c.name) for c in columns]
@@ -89,9 +90,9 @@ def _without_close_pairs(difference: DataFrame, columns: tuple[AlgebraColumn, ..
     """Rows that agree but for the last digits of floating-point columns are no difference."""
     exact = [c for c in columns if c.type not in ("float", "double")]
     floats = [c for c in columns if c.type in ("float", "double")]
-    keys = [identity_key(F.col(_quoted(c.name)), c.type).alias(f"__k{i}") for i, c in enumerate(exact)]
-    order: list[Column] = [F.round(F.col(_quoted(c.name)), 6) for c in floats]
-    order += [F.col(_quoted(c.name)) for c in floats]
+    keys = [identity_key(F.col(quoted(c.name)), c.type).alias(f"__k{i}") for i, c in enumerate(exact)]
+    order: list[Column] = [F.round(F.col(quoted(c.name)), 6) for c in floats]
+    order += [F.col(quoted(c.name)) for c in floats]
     copies = F.explode(F.array_repeat(F.signum(F.col("__w")).cast("int"), F.abs(F.col("__w")).cast("int")))
     rows = difference.select("*", *keys, copies.alias("__side"))
     names = [f"__k{i}" for i in range(len(exact))]
@@ -99,17 +100,17 @@ def _without_close_pairs(difference: DataFrame, columns: tuple[AlgebraColumn, ..
     sides = [rows.where(F.col("__side") == side).alias(name) for side, name in ((1, "a"), (-1, "b"))]
     same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in [*names, "__n"]]
     scale = F.coalesce(F.col("a.__scale"), F.lit(0.0))
-    close = [_is_close(F.col(f"a.{_quoted(c.name)}"), F.col(f"b.{_quoted(c.name)}"), scale) for c in floats]
+    close = [_is_close(F.col(f"a.{quoted(c.name)}"), F.col(f"b.{quoted(c.name)}"), scale) for c in floats]
     on = same[0]
     for condition in [*same[1:], *close]:
         on = on & condition
     kept = [
         sides[0]
         .join(sides[1], on, "left_anti")
-        .select(*(F.col(_quoted(c.name)) for c in columns), F.lit(1).alias("__w")),
+        .select(*(F.col(quoted(c.name)) for c in columns), F.lit(1).alias("__w")),
         sides[1]
         .join(sides[0], on, "left_anti")
-        .select(*(F.col(_quoted(c.name)) for c in columns), F.lit(-1).alias("__w")),
+        .select(*(F.col(quoted(c.name)) for c in columns), F.lit(-1).alias("__w")),
     ]
     return kept[0].union(kept[1]).persist()
 
@@ -120,7 +121,7 @@ def _scaled(difference: DataFrame, scale: Scale | None) -> DataFrame:
     renamed = scale.data.toDF(*(f"__s{i}" for i in range(len(scale.keys))), "__scale")
     if not scale.keys:
         return difference.crossJoin(renamed)
-    on = [F.col(_quoted(k)).eqNullSafe(F.col(f"__s{i}")) for i, k in enumerate(scale.keys)]
+    on = [F.col(quoted(k)).eqNullSafe(F.col(f"__s{i}")) for i, k in enumerate(scale.keys)]
     joined = difference.join(renamed, reduce(lambda a, b: a & b, on), "left")
     return joined.drop(*(f"__s{i}" for i in range(len(scale.keys))))
 
@@ -136,7 +137,3 @@ def _is_close(left: Column, right: Column, largest_input: Column) -> Column:
 def copies(data: DataFrame, names: list[Column], weight: Column) -> DataFrame:
     repeated = F.explode(F.array_repeat(F.lit(True), weight.cast("int"))).alias("__copy")
     return data.select(*names, repeated).select(*names)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -44,10 +44,6 @@ class ViewPlan:
     """Why the answer may be another one although no source has changed."""
 
     @property
-    def is_incremental(self) -> bool:
-        return self.query is not None
-
-    @property
     def hidden(self) -> Schema:
         return () if self.layout is None else self.layout.hidden
 
@@ -119,7 +115,3 @@ def _check_columns(schema: StructType) -> None:
             raise DefinitionInvalid(
                 f"The output column '{field.name}' has no type.", "Write CAST(NULL AS …) with a type."
             )
-
-
-def visible_names(plan: ViewPlan) -> list[str]:
-    return [field.name for field in plan.visible.fields]

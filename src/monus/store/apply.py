@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from monus.errors import LeaseLost, ViewBusy
 from monus.store.delta_table import DeltaTable, Snapshot
 from monus.store.faults import storage_faults
-from monus.store.jvm import java, java_causes, java_session
+from monus.store.jvm import java, java_causes, java_session, quoted
 
 DELETE_FLAG = "__delete"
 KILL_FLAG = "__kill"
@@ -126,8 +126,8 @@ def merge_keyed(
 
     `restrict` is a condition over `target` alone that all rows with these keys satisfy: it prunes files.
     """
-    values = {name: f"source.{_quoted(name)}" for name in actions.columns if name != DELETE_FLAG}
-    matches = [f"target.{_quoted(key)} <=> source.{_quoted(key)}" for key in keys]
+    values = {name: f"source.{quoted(name)}" for name in actions.columns if name != DELETE_FLAG}
+    matches = [f"target.{quoted(key)} <=> source.{quoted(key)}" for key in keys]
     is_delete = f"source.{DELETE_FLAG}"
     clauses = (
         MatchedDelete(is_delete),
@@ -151,12 +151,12 @@ def merge_bag(
     Both have the table's columns. `identity` are pairs of an expression over `target` and one over `source`; rows
     are the same where all pairs are, NULL being the same as NULL. Rows to insert never match.
     """
-    columns = [F.col(_quoted(name)) for name in inserts.columns]
+    columns = [F.col(quoted(name)) for name in inserts.columns]
     source = kills.select(*columns, F.lit(True).alias(KILL_FLAG)).unionAll(
         inserts.select(*columns, F.lit(False).alias(KILL_FLAG))
     )
     matches = [f"source.{KILL_FLAG}", *(f"{ours} <=> {theirs}" for ours, theirs in identity)]
-    values = {name: f"source.{_quoted(name)}" for name in inserts.columns}
+    values = {name: f"source.{quoted(name)}" for name in inserts.columns}
     clauses = (MatchedDelete(), NotMatchedInsert(values, f"NOT source.{KILL_FLAG}"))
     return merge(table, source, _all_of(matches, restrict), clauses, number, metadata)
 
@@ -280,7 +280,7 @@ def _add_clause(table: DeltaTable, builder: Any, clause: Clause) -> Any:
 def _assignments(table: DeltaTable, values: Mapping[str, str]) -> Any:
     assignments = java(table.spark).java.util.LinkedHashMap()
     for name, expression in values.items():
-        assignments.put(_quoted(name), _jc(F.expr(expression)))
+        assignments.put(quoted(name), _jc(F.expr(expression)))
     return assignments
 
 
@@ -291,7 +291,3 @@ def _all_of(matches: Sequence[str], restrict: str | None) -> str:
 
 def _jc(column: Column) -> Any:
     return column._jc
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -25,7 +25,7 @@ from monus.errors import SourceHistoryLost
 from monus.store.delta_table import DeltaTable, Snapshot
 from monus.store.faults import storage_faults
 from monus.store.files import check_files, read_files
-from monus.store.jvm import java_session, none, scala_object, some
+from monus.store.jvm import java_session, none, quoted, scala_object, some
 from monus.store.log import Commit, FileAction, Metadata, commits
 from monus.store.schema_change import check_readable, only_adds_columns
 
@@ -91,7 +91,7 @@ def summarize_change(table: DeltaTable, from_version: int, to_snapshot: Snapshot
 
 def read_change(table: DeltaTable, summary: ChangeSummary) -> DataFrame:
     """The columns of the table at the end of the range, and the weight; not consolidated."""
-    columns: list[Column] = [F.col(_quoted(field.name)) for field in summary.to.schema.fields]
+    columns: list[Column] = [F.col(quoted(field.name)) for field in summary.to.schema.fields]
     match summary.kind:
         case "none":
             return _empty_change(table, summary.to, columns)
@@ -257,7 +257,3 @@ def _feed_is_usable(
             return False
     chain = [*schemas, to.metadata]
     return all(only_adds_columns(older, newer) for older, newer in pairwise(chain))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

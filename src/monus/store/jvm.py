@@ -90,3 +90,8 @@ def java_causes(error: BaseException) -> Iterator[tuple[str, str]]:
 def is_caused_by(error: BaseException, *classes: str) -> bool:
     """Whether one of the Java exceptions behind `error` has one of these simple class names."""
     return any(name.rsplit(".", 1)[-1] in classes for name, _ in java_causes(error))
+
+
+def quoted(name: str) -> str:
+    """An identifier of Spark SQL, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from monus.store.delta_table import DeltaTable, Snapshot
+from monus.store.jvm import quoted
 from monus.store.replace_rows import FILE, ROW, read_with_positions
 
 COPIES = "__copies"
@@ -95,7 +96,7 @@ class LeavingRows:
         for bounds in self.bounds:
             stored = stored.where(_within(F.col(self.columns[bounds.place]), bounds, self.rows))
         fields = self.snapshot.schema.fields
-        gone = self.deletes.select(*(F.col(_quoted(field.name)) for field in fields), F.col(COPIES).cast("bigint"))
+        gone = self.deletes.select(*(F.col(quoted(field.name)) for field in fields), F.col(COPIES).cast("bigint"))
         return stored.join(sent(gone.toDF(*(f"g{place}" for place in range(len(fields))), COPIES)), self._is_same())
 
     def _is_same(self) -> Column:
@@ -130,7 +131,7 @@ class LeavingRows:
 def look_at(table: DeltaTable, snapshot: Snapshot, deletes: DataFrame, identity: Identity) -> LeavingRows:
     """One job: how many rows and copies there are, and between which bounds."""
     fields = _bounded_fields(snapshot)
-    numbers = [_as_number(F.col(_quoted(field.name)), field) for _, field in fields]
+    numbers = [_as_number(F.col(quoted(field.name)), field) for _, field in fields]
     bounds = [each(number) for number in numbers for each in (F.count, F.min, F.max)]
     found = deletes.agg(F.count(F.lit(1)), F.sum(COPIES), *bounds).first()
     assert found is not None  # an aggregate of everything has a row
@@ -202,7 +203,3 @@ def _within(column: Column, bounds: Bounds, rows: int) -> Column:
 
 def _type(field: StructField) -> str:
     return field.dataType.simpleString()
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
