@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -277,7 +277,7 @@ class Warehouse:
     def run_due(self, now: datetime | None = None) -> list[RefreshRecord]:
         """What the clock asks for by now of views that are refreshed EVERY so often; for cron and tests."""
         self._check_open()
-        return self._scheduler.run_due(now)
+        return self._scheduler.run_due(now.astimezone(UTC) if now is not None else None)  # naive: local time
 
     def maintenance(self, seconds: float = 1.0) -> AbstractContextManager[None]:
         """`with wh.maintenance():` a thread calls `run_due` every so many seconds, until the block ends."""

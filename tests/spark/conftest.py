@@ -27,7 +27,10 @@ def nothing_stays_cached(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "spark" in request.fixturenames:
         session: SparkSession = request.getfixturevalue("spark")
-        assert session._jsparkSession.sharedState().cacheManager().isEmpty()
+        cache = session._jsparkSession.sharedState().cacheManager()
+        is_empty = cache.isEmpty()
+        cache.clearCache()
+        assert is_empty, "something was left in Spark's cache"
 
 
 @pytest.fixture

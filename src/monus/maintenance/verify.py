@@ -62,9 +62,9 @@ class Scale:
 
 
 def check(name: str, stored: DataFrame, expected: DataFrame, scale: Scale | None = None) -> Check:
-    """`stored` and `expected` have the same columns; what differs is counted in one job."""
+    """`stored` and `expected` have the same columns; what differs is computed once, and kept as long as it is held."""
     columns = tuple(AlgebraColumn(f.name, f.dataType.simpleString()) for f in expected.schema.fields)
-    difference = _difference(stored, expected, columns).persist()
+    difference = _difference(stored, expected, columns).localCheckpoint()
     floats = [c for c in columns if c.type in ("float", "double")]
     if floats and not difference.isEmpty():
         difference = _without_close_pairs(_scaled(difference, scale), columns)
@@ -112,7 +112,7 @@ def _without_close_pairs(difference: DataFrame, columns: tuple[AlgebraColumn, ..
         .join(sides[0], on, "left_anti")
         .select(*(F.col(quoted(c.name)) for c in columns), F.lit(-1).alias("__w")),
     ]
-    return kept[0].union(kept[1]).persist()
+    return kept[0].union(kept[1]).localCheckpoint()
 
 
 def _scaled(difference: DataFrame, scale: Scale | None) -> DataFrame:
