@@ -122,7 +122,7 @@ class Warehouse:
         self._queries = Queries(spark, location, lookup, self._creation, self._maintainer, self._commitment)
         self._begin = partial(Transaction, spark, location, lookup, self._maintainer, self._queries, self._commitment)
         self._definitions = Definitions(spark, lookup, self._queries)
-        self._assertions = Assertions(catalog, self._plans, self._creation)
+        self._assertions = Assertions(catalog, self._plans, self._creation, self._commitment)
         self._alteration = Alteration(spark, catalog, self._plans, self._maintainer, self._creation, self._names)
         self._scheduler = Scheduler(catalog, self._maintainer, partial(no_jobs_running, spark))
         self._upkeep = Upkeep(spark, catalog)

@@ -27,7 +27,7 @@ EXPECTED = (
     *(f"alone: {kind}" for kind in _ALONE),
     *(f"outside: {kind}" for kind in [*_ALONE, "OPTIMIZE"]),
     "committed", "committed by SQL", "rolled back", "conflict", "both committed", "both committed on one table",
-    "refused by an assertion", "refused for what others wrote", "refused for a view",
+    "refused by an assertion", "refused for what others wrote",
     "read inside: a query", "read inside: a current view", "read inside: a deferred view",
     "propagate append", "propagate none", "partial refresh", "partial refresh of nothing",
     "refresh", "refresh in full", "refresh all", "due: refresh", "due: propagate", "due: partial_refresh",

@@ -100,7 +100,7 @@ class Model:
             return tables[name]
         view = self.views[name]
         if not view.reads_now:
-            return view.stored
+            return view.reached if view.policy == "ON QUERY PARTIAL" else view.stored
         return self.of(name, {**tables, **{s: self.read_inside(s, tables) for s in view.reads if s in self.views}})
 
     def _expanded(self, name: str) -> str:
@@ -130,18 +130,6 @@ class Model:
     def written_outside(self, changed: set[str]) -> None:
         for view in self.views.values():
             view.may_lag = view.may_lag or bool(view.reads & changed)
-
-    def refused(self, changed: set[str]) -> str | None:
-        """A view that is kept over an immediate one which can only be computed in full, when it is done."""
-        changed, full = set(changed), set()
-        for name, view in self.views.items():
-            if view.policy in KEPT and view.reads & changed:
-                if view.reads & full:
-                    return name
-                if view.policy == "IMMEDIATE":
-                    changed.add(name)
-                    full |= set() if view.incremental else {name}
-        return None
 
     def violated(self, changed: set[str], tables: Mapping[str, Bag]) -> set[str]:
         """The assertions that a transaction which changes these tables would leave violated."""

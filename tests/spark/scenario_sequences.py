@@ -17,7 +17,7 @@ from typing import Any
 
 import monus
 from monus.catalog.records import RefreshRecord
-from monus.errors import AssertionViolated, NotIncremental, TransactionConflict, TransactionRefused
+from monus.errors import AssertionViolated, NotIncremental, TransactionConflict
 from monus.maintenance.transaction import Transaction
 from tests.spark.end_to_end import Mismatch
 from tests.spark.limits import drawn_limits
@@ -280,19 +280,8 @@ class Scenarios:
             else:
                 self._did("refused by an assertion")
             return
-        except TransactionRefused as refused:
-            self.log.append(f"  {refused.message}")
-            name = model.refused(touched)
-            if name is None or refused.fields["view"] != name:
-                raise
-            equal(self._checks.table_versions(), before, "a refused transaction wrote something")
-            self._did("refused for a view")
-            self._set_policy(name, "ON DEMAND USING LOG")
-            return
         if violated & model.violated(changed, after):
             raise Mismatch(f"the transaction violates {violated}, and was not refused")
-        if (name := model.refused(changed)) is not None:
-            raise Mismatch(f"the change of {name} could not be derived, and the transaction was not refused")
         model.tables = after
         reached = self._checks.table_versions()
         model.committed({name for name in TABLES if reached[name] != before[name]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -120,6 +121,8 @@ def test_a_transaction_that_has_ended(wh: monus.Warehouse) -> None:
         "DROP ASSERTION positive",
         "OPTIMIZE a",
         "RESTORE TABLE a TO VERSION AS OF 0",
+        "INSERT OVERWRITE DIRECTORY '/tmp/nowhere' USING parquet SELECT * FROM a",
+        "WITH q AS (SELECT * FROM a) INSERT OVERWRITE DIRECTORY '/tmp/nowhere' USING parquet SELECT * FROM q",
     ],
 )
 def test_definitions_inside_a_transaction(wh: monus.Warehouse, text: str) -> None:
@@ -189,6 +192,29 @@ def test_mistakes(wh: monus.Warehouse, text: str, kind: type[MonusError], said: 
     for run in (wh.sql, lambda text: in_a_transaction(wh, text)):
         with refused(wh, kind, said):
             run(text)
+
+
+@pytest.mark.parametrize("text", ["EXECUTE IMMEDIATE 'DELETE FROM a'", "BEGIN DELETE FROM a; END"])
+def test_what_cannot_be_looked_into(wh: monus.Warehouse, text: str) -> None:
+    with refused(wh, NotSupported, "not there yet"):
+        in_a_transaction(wh, text)
+    with refused(wh, NotSupported, "not there yet"):
+        wh.sql(text)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda tx: tx.delete("b", "nosuch = 1"), UnknownColumn),
+        (lambda tx: tx.update("b", {"w": "1"}, "nosuch = 1"), UnknownColumn),
+        (lambda tx: tx.update("b", {"w": "nosuch + 1"}), UnknownColumn),
+        (lambda tx: tx.update("b", {"w": "(("}), StatementInvalid),
+        (lambda tx: tx.delete("b", "(("), StatementInvalid),
+    ],
+)
+def test_mistakes_in_expressions(wh: monus.Warehouse, call: Callable[[Any], object], kind: type[MonusError]) -> None:
+    with refused(wh, kind), wh.transaction() as tx:
+        call(tx)
 
 
 def test_a_mistake_leaves_the_transaction_open(wh: monus.Warehouse) -> None:

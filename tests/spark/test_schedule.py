@@ -116,6 +116,16 @@ def test_the_thread_of_a_warehouse(spark: SparkSession, warehouse_path: Path) ->
         assert [done.error for done in view.history() if done.error is not None] == []
 
 
+def test_propagated_when_idle_only_what_there_is(spark: SparkSession, warehouse_path: Path) -> None:
+    with monus.connect(warehouse_path, spark=spark) as wh:
+        view = made(wh, "EVERY 1 DAY PROPAGATE WHEN IDLE")
+        scheduler = Scheduler(wh._catalog, wh._maintainer, lambda: True)
+        wh.sql("INSERT INTO sales VALUES (3, 7)")
+        for _ in range(3):
+            scheduler.run_due(START)
+        assert [done.operation for done in view.history()] == ["propagate", "refresh"]
+
+
 def test_in_a_thread_of_its_own(spark: SparkSession, warehouse_path: Path) -> None:
     with monus.connect(warehouse_path, spark=spark) as wh:
         view = made(wh, "EVERY 1 SECOND PROPAGATE WHEN IDLE")

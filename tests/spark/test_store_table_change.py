@@ -93,7 +93,14 @@ class Table:
         deletes = None if leaves is None else self.deletes(*leaves)
         number, snapshot = TxnNumber(APP, self.number), self.delta.snapshot()
         done = commit_change(
-            self.delta, snapshot, adds, deletes, number, f"note {self.number}", replace_all, identity_key
+            self.delta,
+            snapshot,
+            adds,
+            deletes,
+            number,
+            f"note {self.number}",
+            snapshot.version if replace_all else None,
+            identity_key,
         )
         assert done == TableCommit(before + 1, missing)
         if replace_all:
@@ -214,7 +221,7 @@ def test_budget_of_jobs(
             commit_change(table.delta, snapshot, written, deletes, TxnNumber(APP, number), "{}", identity=identity_key)
         jobs.append(count.jobs)
     with job_counter() as count:
-        commit_change(table.delta, table.delta.snapshot(), (), None, TxnNumber(APP, 9), "{}", replace_all=True)
+        commit_change(table.delta, table.delta.snapshot(), (), None, TxnNumber(APP, 9), "{}", replace_all=0)
     assert (writing.jobs, *jobs, count.jobs) == (1, 0, first, again, 0)
 
 

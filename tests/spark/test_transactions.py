@@ -14,7 +14,10 @@ from pyspark.sql import functions as F
 import monus
 from monus.errors import (
     AssertionViolated,
+    InUse,
+    NameExists,
     NotSupported,
+    RefreshFailed,
     TransactionClosed,
     TransactionConflict,
     TransactionRefused,
@@ -23,6 +26,7 @@ from monus.errors import (
     ViewBusy,
     ViewIsClosedToDml,
 )
+from monus.maintenance.fault_points import FaultPoint, listening
 from tests.spark.conftest import JobCount
 from tests.spark.crashes import rows_of
 
@@ -291,6 +295,117 @@ def test_views_inside_a_transaction(wh: monus.Warehouse) -> None:
         tx.sql("INSERT INTO b SELECT k, n FROM im WHERE k = 3")
     assert rows(wh, "b") == [*B, (3, 3)]
     assert rows_of(wh.sql("SELECT * FROM im")) == new
+
+
+def test_a_deferred_view_inside_a_transaction_is_as_it_is_outside(wh: monus.Warehouse) -> None:
+    """As it was refreshed or propagated, also where a view that is kept up to date reads it."""
+    wh.create_view("bl", "SELECT k FROM a")
+    wh.create_view("over", "SELECT count(*) AS n FROM bl", refresh="IMMEDIATE")
+    wh.create_view("oqp", "SELECT k, count(*) AS n FROM a GROUP BY k", refresh="ON QUERY PARTIAL")
+    wh.sql("INSERT INTO a VALUES (3, 'z')")
+    wh.view("oqp").propagate()
+    wh.sql("INSERT INTO a VALUES (4, 'later')")
+    with wh.transaction() as tx:
+        tx.sql("INSERT INTO a VALUES (5, 'own')")
+        assert rows_of(tx.sql("SELECT * FROM over")) == [(3,)]
+        assert rows_of(tx.table("over", fresh=True)) == [(6,)]
+        assert rows_of(tx.sql("SELECT * FROM oqp")) == [(1, 2), (2, 1), (3, 1)]
+        assert wh.view("oqp").status().pending  # nothing was written
+    assert rows(wh, "over") == [(3,)]
+    assert rows(wh, "oqp") == [(1, 2), (2, 1), (3, 1)]
+
+
+def test_a_generated_column_follows_an_update(wh: monus.Warehouse) -> None:
+    wh.sql("CREATE TABLE g (id INT, twice INT GENERATED ALWAYS AS (id * 2))")
+    wh.sql("INSERT INTO g (id) VALUES (1), (2)")
+    with wh.transaction() as tx:
+        tx.update("g", {"id": "id + 10"}, "id = 1")
+        assert rows_of(tx.table("g")) == [(11, 22), (2, 4)]
+    assert rows(wh, "g") == [(11, 22), (2, 4)]
+
+
+def test_several_inserts_of_one_statement_are_one_commit(wh: monus.Warehouse) -> None:
+    wh.sql("ALTER TABLE b ADD CONSTRAINT small CHECK (w < 100)")
+    with pytest.raises(monus.MonusError, match=r"small|CHECK"):
+        wh.sql("FROM a INSERT INTO b SELECT k, 1 INSERT INTO b SELECT k, 1000")
+    assert rows(wh, "b") == B
+    wh.sql("FROM a INSERT INTO b SELECT k, 1 WHERE k = 2 INSERT INTO b SELECT k, 2 WHERE k = 2")
+    assert rows(wh, "b") == sorted([*B, (2, 1), (2, 2)])
+
+
+def test_a_constraint_that_came_since_the_begin(wh: monus.Warehouse) -> None:
+    with pytest.raises(TransactionConflict, match="constraints"), wh.transaction() as tx:
+        tx.sql("INSERT INTO b VALUES (3, -1)")
+        wh.sql("ALTER TABLE b ADD CONSTRAINT positive CHECK (w > 0)")
+    assert rows(wh, "b") == B
+
+
+def test_rows_that_come_while_all_rows_leave(wh: monus.Warehouse) -> None:
+    """An INSERT waits for nobody: between the commit of a transaction and that of its table it comes afterwards."""
+    wh.create_view("im", "SELECT k, count(*) AS n FROM a GROUP BY k", refresh="IMMEDIATE")
+    path, done = wh._catalog.table("a").location, list[object]()
+
+    def come_in_between(point: FaultPoint) -> None:
+        if point is FaultPoint.TRANSACTION_COMMITTED and not done:
+            done.append(wh.spark.sql(f"INSERT INTO delta.`{path}` VALUES (7, 'between')"))
+
+    with listening(come_in_between):
+        wh.sql("INSERT OVERWRITE a VALUES (8, 'all')")
+    assert done and rows(wh, "a") == [(7, "between"), (8, "all")]
+    assert rows(wh, "im") == [(7, 1), (8, 1)]
+    assert wh.view("im").verify().ok
+
+
+def test_restore(wh: monus.Warehouse) -> None:
+    """It is recorded as a statement is; an assertion cannot look at it before."""
+    wh.create_view("im", "SELECT k, count(*) AS n FROM a GROUP BY k", refresh="IMMEDIATE")
+    wh.sql("INSERT INTO a VALUES (3, 'z')")
+    wh.sql("RESTORE TABLE a TO VERSION AS OF 1")
+    assert rows(wh, "a") == A
+    assert wh._catalog.transactions("a", 1)[0].tables[0].reached == 3
+    assert rows(wh, "im") == [(1, 2), (2, 1)]
+    wh.sql("CREATE ASSERTION known CHECK (NOT EXISTS (SELECT * FROM a WHERE k > 100))")
+    with pytest.raises(InUse, match="known"):
+        wh.sql("RESTORE TABLE a TO VERSION AS OF 2")
+    assert rows(wh, "a") == A
+
+
+def test_a_table_that_is_attached_by_another_name_again(wh: monus.Warehouse, tmp_path: Path) -> None:
+    """Its log knows the numbers of the former name; one table has one name at a time."""
+    path = str(tmp_path / "elsewhere")
+    wh.spark.sql("SELECT 1 AS k").write.format("delta").save(path)
+    wh.attach("first", path)
+    for k in (2, 3):
+        with wh.transaction() as tx:
+            tx.sql(f"INSERT INTO first VALUES ({k})")
+    with pytest.raises(NameExists, match="'first'"):
+        wh.attach("second", path)
+    with pytest.raises(NameExists, match="'first'"):
+        wh.sql(f"CREATE TABLE second (k INT) LOCATION '{path}'")
+    wh.sql("DROP TABLE first")
+    wh.attach("second", path)
+    with wh.transaction() as tx:
+        tx.sql("INSERT INTO second VALUES (4)")
+    assert rows(wh, "second") == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_table_that_was_dropped_and_made_again(wh: monus.Warehouse) -> None:
+    """Its former versions say nothing about it."""
+    for k in range(5):
+        wh.sql(f"INSERT INTO a VALUES ({k}, 'old')")
+    wh.sql("DROP TABLE a")
+    wh.sql("CREATE TABLE a AS SELECT 1 AS k, 'new' AS v")
+    for policy in ("IMMEDIATE", "ON DEMAND USING DIFFERENTIAL"):
+        view = wh.create_view(f"v_{policy[:2]}".lower(), "SELECT k, v FROM a", refresh=policy)
+        assert view.verify().ok
+
+
+def test_an_error_of_the_data_in_a_fresh_read(wh: monus.Warehouse) -> None:
+    wh.create_view("v", "SELECT 10 / k AS q FROM b")
+    wh.sql("INSERT INTO b VALUES (0, 0)")
+    with pytest.raises(RefreshFailed, match="cannot be computed now"):
+        wh.table("v", fresh=True).collect()
+    assert len(rows(wh, "v")) == 2
 
 
 def test_what_monus_keeps_is_closed(wh: monus.Warehouse) -> None:

@@ -75,10 +75,10 @@ class Transactions(CatalogPart):
             connection.execute(update(transactions).where(this).values(applied_at=self._database.now()))
             _count(connection)
 
-    def record_statement(self, table: str, before: int, reached: int) -> None:
+    def record_statement(self, table: str, before: int, table_id: str, reached: int) -> None:
         """A statement that was a transaction by itself: its one commit is there already."""
         with self._database.write() as connection:
-            part = TransactionPart(table, "table", {"version": before}, reached=reached)
+            part = TransactionPart(table, "table", {"version": before, "id": table_id}, reached=reached)
             now = self._database.now()
             _write(
                 connection,

@@ -29,6 +29,7 @@ class Views(CatalogPart):
         """Put another view in the place of the one of that name; its batches and intent go, its numbers go on."""
         assert key_of(record.name) == key_of(lease.resource)
         with self._database.write() as connection:
+            refuse_if_outstanding(connection, lease.resource)
             _clear(connection, lease)
             _note_dropped(connection, lease.resource)
             keep(connection, record.location)

@@ -7,14 +7,17 @@ somebody writes past Monus; then transactions that leave it so are refused, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from monus.catalog.catalog import Catalog
 from monus.catalog.records import SourceRecord, ViewRecord, key_of
 from monus.errors import AssertionViolated, NameExists, NotSupported, UnknownAssertion
 from monus.frontend.definition import Definition
+from monus.maintenance.commitment import Commitment
 from monus.maintenance.concerned import ASSERTION, assertion_name, is_assertion, late_view
 from monus.maintenance.creation import Creation, NewView, check_name
+from monus.maintenance.lease import WAIT_SECONDS
 from monus.maintenance.participation import check_empty
 from monus.maintenance.plans import Plans
 from monus.maintenance.view_plan import ViewPlan
@@ -34,6 +37,7 @@ class Assertions:
     catalog: Catalog
     plans: Plans
     creation: Creation
+    commitment: Commitment
 
     def create(self, name: str, definition: Definition) -> None:
         check_name(name)
@@ -41,6 +45,11 @@ class Assertions:
             raise NameExists(f"There is an assertion named '{name}' already.", "Choose another name.", name=name)
         plan = self.plans.analyse(definition)
         self._check_sources(name, plan)
+        with self.commitment.alone_on(sorted(self._tables(plan.sources)), WAIT_SECONDS):
+            self._create(name, definition, plan)
+
+    def _create(self, name: str, definition: Definition, plan: ViewPlan) -> None:
+        """No transaction on its tables is under way, so that none is that it was not asked about."""
         check_empty(name, plan.frame)
         stored = f"{ASSERTION}{name}"
         self.creation.create_hidden(NewView(stored, definition, str(Immediate()), Mode.AUTO.name), plan)
@@ -50,6 +59,14 @@ class Assertions:
         except AssertionViolated:  # rows came while it was made
             self.creation.drop_view(stored)
             raise
+
+    def _tables(self, sources: Iterable[str]) -> set[str]:
+        """The tables that it reads, also through views."""
+        found: set[str] = set()
+        for name in sources:
+            view = self.catalog.find_view(name)
+            found |= {name} if view is None else self._tables(s.name for s in self.catalog.sources(view.name))
+        return found
 
     def _check_sources(self, name: str, plan: ViewPlan) -> None:
         """What a transaction does to a view must be known before it commits."""

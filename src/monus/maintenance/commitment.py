@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +24,15 @@ from monus.catalog.records import TransactionPart, TransactionRecord, ViewRecord
 from monus.catalog.transactions import Reached
 from monus.compiler.identity import identity_key
 from monus.compiler.materialize import Materializer
-from monus.errors import LeaseLost, MonusError, StorageUnavailable, TransactionBlocked, TransactionOutstanding, ViewBusy
+from monus.errors import (
+    LeaseLost,
+    MonusError,
+    SourceInvalid,
+    StorageUnavailable,
+    TransactionBlocked,
+    TransactionOutstanding,
+    ViewBusy,
+)
 from monus.frontend.definition import spark_message
 from monus.maintenance.concerned import concerned_views
 from monus.maintenance.conflicts import check_conflicts
@@ -141,13 +149,13 @@ class Commitment:
         return record
 
     @contextmanager
-    def alone_on(self, table: str, wait_seconds: float) -> Iterator[None]:
-        """For a statement that is a transaction by itself: with the table's lease, and nothing left on it."""
+    def alone_on(self, tables: Sequence[str], wait_seconds: float) -> Iterator[None]:
+        """For what must not meet a transaction: with the leases of the tables, and nothing left on them."""
         deadline = time.monotonic() + wait_seconds
         while True:
             left = max(0.0, deadline - time.monotonic())
-            with held_leases(self.catalog, self.spark, [table], left):
-                unfinished = self._outstanding([table])
+            with held_leases(self.catalog, self.spark, tables, left):
+                unfinished = self._outstanding(list(tables))
                 if unfinished is None:
                     yield
                     return
@@ -218,7 +226,7 @@ class Commitment:
         """One commit with this number, whoever makes it; it may be there already."""
         table = DeltaTable(session, self.catalog.table(part.name).location)
         assert part.number is not None
-        number = TxnNumber(f"monus-{self._warehouse}-{part.before['id']}", part.number)
+        number = TxnNumber(f"monus-{self._warehouse}-{key_of(part.name)}-{part.before['id']}", part.number)
         net, note = Net.from_json(part.staged), part.note
         metadata = json.dumps({"monus": 1, "transaction": record.id})
         for attempt in range(COMMIT_ATTEMPTS):
@@ -231,8 +239,14 @@ class Commitment:
             try:
                 done = commit_change(
                     table, snapshot, net.adds, deletes, number, metadata,
-                    identity=identity_key, replace_all=net.replaces_all,
+                    identity=identity_key, replace_all=part.before["version"] if net.replaces_all else None,
                 )  # fmt: skip
+                if done.version is None:
+                    raise SourceInvalid(
+                        f"The log of '{part.name}' has a number of this warehouse that it never gave.",
+                        "The table's folder was copied or put back; DROP TABLE and attach it again.",
+                        table=part.name,
+                    )
                 if done.missing:
                     note = OUTSIDE
                     logger.warning(

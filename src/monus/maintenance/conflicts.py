@@ -18,6 +18,7 @@ from monus.maintenance.layout import WEIGHT
 from monus.maintenance.sources import TableSource
 from monus.maintenance.staging import Net, StagedTable, read_rows
 from monus.store.changes import read_change, summarize_change
+from monus.store.written_files import layout
 
 SHOWN = 3
 
@@ -35,8 +36,8 @@ def check_conflicts(
         summary = summarize_change(staged.table(spark), begin.version, now.snapshot)
     except (SourceHistoryLost, SourceSchemaChanged) as error:
         raise _conflict(name, f"What happened to it since is not known: {error.message}") from error
-    if now.snapshot.schema_json != begin.schema_json:
-        raise _conflict(name, "Its columns were changed since.")
+    if now.snapshot.schema_json != begin.schema_json or layout(now.snapshot) != layout(begin):
+        raise _conflict(name, "Its columns or constraints were changed since.")
     if summary.kind == "none" or (net.deletes is None and not net.replaces_all):
         return
     if net.replaces_all:

@@ -33,7 +33,7 @@ from monus.errors import (
 from monus.frontend.definition import Definition
 from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.layout import OWN_TABLE, pending_path, table_path, view_path
-from monus.maintenance.lease import held_lease
+from monus.maintenance.lease import WAIT_SECONDS, held_lease
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.names import Names
 from monus.maintenance.plans import Plans, normal_path, same_path
@@ -161,7 +161,7 @@ class Creation:
         self._names.forget(old.name)
         self._names.register(new.name, record.location)
         with held_lease(self._catalog, self._spark, old.name):
-            self._remove_folders(old.location, "view")
+            self._remove_dropped(old.name)
         done = dataclasses.replace(done, view=new.name)
         self._catalog.record_refresh(done)
         return done
@@ -190,9 +190,8 @@ class Creation:
         self._names.check_free(name)
 
     def drop_view(self, name: str) -> None:
-        record = self._catalog.view(name)
-        with held_lease(self._catalog, self._spark, record.name) as lease:
-            self.remove_view(record, lease)
+        with held_lease(self._catalog, self._spark, self._catalog.view(name).name) as lease:
+            self.remove_view(self._catalog.view(lease.resource), lease)
 
     def remove_view(self, record: ViewRecord, lease: Lease) -> None:
         """As the owner; what cannot be read without its record goes last."""
@@ -202,17 +201,30 @@ class Creation:
         known = self._names.location(self._names.session_name(record.name))
         if known is None or same_path(known, record.location):  # it may be somebody else's
             self._names.forget(record.name)
-        self._remove_folders(record.location, "view")
+        self._remove_dropped(record.name)
 
     def remove_dropped(self, wait_seconds: float = 0.0) -> None:
-        """Folders of what was dropped by processes that died meanwhile; as the owner of the name they had."""
-        for location, was in self._catalog.dropped().items():
+        """Folders of what was dropped by processes that died meanwhile."""
+        for name in {was.name for was in self._catalog.dropped().values()}:
             try:
-                with held_lease(self._catalog, self._spark, was.name, wait_seconds):
-                    if location in self._catalog.dropped():
-                        self._remove_folders(location, was.kind)
+                with held_lease(self._catalog, self._spark, name, wait_seconds):
+                    self._remove_dropped(name)
             except ViewBusy:
                 continue  # another process is at it
+
+    def free_location(self, location: str, owned: str) -> None:
+        """Have no folder there that is only waiting to be removed; the caller holds the lease of a name."""
+        was = self._catalog.dropped().get(location)
+        if was is not None and key_of(was.name) == key_of(owned):
+            self._remove_dropped(owned)
+        elif was is not None:
+            self.remove_dropped(WAIT_SECONDS)
+
+    def _remove_dropped(self, name: str) -> None:
+        """As the owner of the name: only what the catalog says that nobody needs."""
+        for location, was in self._catalog.dropped().items():
+            if key_of(was.name) == key_of(name):
+                self._remove_folders(location, was.kind)
 
     def _remove_folders(self, location: str, kind: SourceKind) -> None:
         """Those of a table or view that the catalog does not know any more; what is left is tried again later."""
@@ -239,6 +251,7 @@ class Creation:
                     f"Read the view by its name, {view.name}.",
                     view=view.name,
                 )
+        self.check_unknown(location)
         table = DeltaTable(self._spark, location)
         known = self._names.location(name)
         if known is not None and normal_path(self._spark, known) != location:
@@ -250,9 +263,20 @@ class Creation:
         self._names.register(name, location)
         return record
 
+    def check_unknown(self, location: str) -> None:
+        """A table has one name in the warehouse: who changes it by another would pass its views by."""
+        for table in self._catalog.tables():
+            if same_path(normal_path(self._spark, table.location), location):
+                raise NameExists(
+                    f"The table at {location} is in the warehouse already, as '{table.name}'.",
+                    f"Use that name, or DROP TABLE {table.name} first.",
+                    name=table.name,
+                )
+
     def add_table(self, name: str, location: str, managed: bool) -> TableRecord:
         """A table that was just created by the warehouse, inside its folder or where the user said."""
         check_name(name)
+        self.check_unknown(location)
         table_id = DeltaTable(self._spark, location).snapshot().table_id
         record = TableRecord(name, location, None, table_id, managed, datetime.now(UTC))
         self._catalog.add_table(record)
@@ -266,8 +290,7 @@ class Creation:
             self._catalog.drop_table(record.name)
             fault_point(FaultPoint.TABLE_FORGOTTEN)
             self._names.forget(record.name)
-            if record.managed:
-                self._remove_folders(record.location, "table")
+            self._remove_dropped(record.name)
 
     def _record(self, new: NewView, plan: ViewPlan, path: str) -> ViewRecord:
         columns = tuple(ColumnRecord(f.name, f.dataType.simpleString()) for f in plan.visible.fields)

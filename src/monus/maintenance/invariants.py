@@ -115,7 +115,7 @@ class _Stored:
                     part.reached or 0
                     for record in self.maintainer.catalog.transactions(name, 1)
                     for part in record.tables
-                    if part.name == name and not record.is_outstanding
+                    if part.name == name and part.before.get("id") == state.id and not record.is_outstanding
                 ]
                 found[name] = TableState(state.id, max([state.version, *made]))
         return found

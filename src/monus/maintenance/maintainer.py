@@ -300,6 +300,8 @@ class Maintainer:
         vectors = (numbers(before), numbers({name: s.state for name, s in sources.items()}))
         if lost is not None:
             raise lost
+        if before == {name: s.state for name, s in sources.items()} and not record.definition.get("may_change"):
+            return operation.describe("none", "NO_CHANGE", "No source has changed.", vectors)
         if plan.reasons:
             reason = plan.reasons[0]
             sentence = f"{reason.operator}: {reason.sentence} Only refresh can bring the view up to date."

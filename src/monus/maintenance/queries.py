@@ -7,7 +7,7 @@ everything else is Spark's own, under the names that the session has for the war
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -15,14 +15,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from monus.catalog.records import TableRecord, ViewRecord
-from monus.errors import CatalogUnavailable, MonusError, NameExists, NotSupported, StatementInvalid, ViewIsClosedToDml
+from monus.errors import (
+    CatalogUnavailable,
+    InUse,
+    MonusError,
+    NameExists,
+    NotSupported,
+    StatementInvalid,
+    ViewIsClosedToDml,
+)
 from monus.frontend.definition import rejected, spark_message
 from monus.frontend.dml import SEVERAL, STATEMENTS
 from monus.frontend.jvm import class_name, frame_of, items
 from monus.frontend.substitution import Found, Parts, parse, reads, session_view, substitute
 from monus.maintenance.applying import unusable
 from monus.maintenance.commitment import Commitment
-from monus.maintenance.concerned import concerned_views
+from monus.maintenance.concerned import assertion_name, concerned_views, is_assertion
 from monus.maintenance.creation import Creation
 from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.lease import WAIT_SECONDS
@@ -44,7 +52,6 @@ COMMANDS = (f"{_LOGICAL}.Command", f"{_LOGICAL}.ParsedStatement")
 CREATES_TABLE = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
 LISTS_COLUMNS = ("DescribeRelation", "ShowColumns")
 MOVES = ("RenameTable", "SetTableLocation")
-# What each of these would do to names and views cannot be seen before it runs.
 REFUSED = {
     "CompoundBody": ("A script (BEGIN … END)", "Give one statement at a time."),
     "UnresolvedExecuteImmediate": ("EXECUTE IMMEDIATE", "Give the statement itself."),
@@ -75,23 +82,21 @@ class Queries:
         """`transact` runs a statement that is more than one commit, as a transaction."""
         plan = self.parse(text)
         kind = class_name(plan)
-        if kind in REFUSED:
-            what, instead = REFUSED[kind]
-            raise NotSupported(f"{what} is not there yet.", instead)
+        check_known(plan)
         records = self.check_targets(plan)
         if kind in CREATES_TABLE:
-            located = self._tables.prepare(plan)
-            if located is not None:
-                self._tables.create(located, lambda: self.execute(self.substituted(located.plan)))
+            self._tables.create(plan, lambda located: self.execute(self.substituted(located)))
             return self._nothing()
         if kind == "DropTable" and records:
             self._creation.drop_table(records[0].name)
             return self._nothing()
         tables = {record.name: record for record in records if isinstance(record, TableRecord)}
         if tables and changes_rows(plan):
-            if len(tables) > 1 or concerned_views(self._lookup.catalog, tables):
-                return transact(text)
-            return self._change(plan, *tables.values())
+            alone = number_of_changes(plan) == 1
+            done = self._change(plan, *tables.values()) if alone and not self._concerned(tables) else None
+            return transact(text) if done is None else done
+        if kind == "RestoreTableStatement" and tables:
+            return self._restore(plan, *tables.values())
         result = self.execute(self.substituted(plan))
         if kind in LISTS_COLUMNS and isinstance(self._lookup.record(identifier_parts(plan)), ViewRecord):
             result = result.where(~F.col(result.columns[0]).startswith("__"))
@@ -124,25 +129,44 @@ class Queries:
         """A query's DataFrame that is only analysed."""
         return frame_of(self._spark, self.substituted(parse(self._spark, text), self._known))
 
-    def _change(self, plan: Any, table: TableRecord) -> DataFrame:
+    def _concerned(self, tables: Iterable[str]) -> list[ViewRecord]:
+        return concerned_views(self._lookup.catalog, tables)
+
+    def _change(self, plan: Any, table: TableRecord) -> DataFrame | None:
         """A statement that is a transaction by itself: its own commit, and one small SQL transaction.
 
-        Rows that only come are in nobody's way; whoever takes rows away waits for a transaction on the table.
+        Rows that only come are in nobody's way; whoever takes rows away waits for a transaction on the table. None
+        where views have come meanwhile that must take part.
         """
         only_comes = is_insert(plan)
         if only_comes and not self._commitment.is_left_on(table.name):
             return self._commit(plan, table)
-        with self._commitment.alone_on(table.name, WAIT_SECONDS):
+        with self._commitment.alone_on([table.name], WAIT_SECONDS):
+            return None if self._concerned([table.name]) else self._commit(plan, table)
+
+    def _restore(self, plan: Any, table: TableRecord) -> DataFrame:
+        """Views see it as what others have written; an assertion would see it too late."""
+        with self._commitment.alone_on([table.name], WAIT_SECONDS):
+            asserted = [record for record in self._concerned([table.name]) if is_assertion(record)]
+            if asserted:
+                raise InUse(
+                    f"The table '{table.name}' is read by the assertion '{assertion_name(asserted[0])}', which RESTORE "
+                    "could violate.",
+                    f"DROP ASSERTION {assertion_name(asserted[0])} first, or write the rows with INSERT OVERWRITE.",
+                    name=table.name,
+                    readers=[assertion_name(record) for record in asserted],
+                )
             return self._commit(plan, table)
 
     def _commit(self, plan: Any, table: TableRecord) -> DataFrame:
-        before = DeltaTable(self._spark, table.location).version()
+        before = DeltaTable(self._spark, table.location).snapshot()
         with last_commit(self._spark) as committed:
-            result = self.execute(self.substituted(plan), table.location)
-        if committed.version is not None and committed.version > before:
+            is_restore = class_name(plan) == "RestoreTableStatement"  # which takes nothing but a name
+            result = self.execute(plan if is_restore else self.substituted(plan), table.location)
+        if committed.version is not None and committed.version > before.version:
             fault_point(FaultPoint.STATEMENT_COMMITTED)
             try:
-                self._lookup.catalog.record_statement(table.name, before, committed.version)
+                self._lookup.catalog.record_statement(table.name, before.version, before.table_id, committed.version)
             except CatalogUnavailable:
                 # The rows are there: an error would have the statement run again. Its commit is found as those of
                 # other writers are.
@@ -233,11 +257,24 @@ class Queries:
         return self._spark.range(0).select()
 
 
+def check_known(plan: Any) -> None:
+    """What these would do to names, tables and views cannot be seen before they run."""
+    kind = class_name(plan)
+    if kind in REFUSED:
+        what, instead = REFUSED[kind]
+        raise NotSupported(f"{what} is not there yet.", instead)
+    for child in items(plan.children()) if kind == "UnresolvedWith" else []:
+        check_known(child)
+
+
 def is_query(spark: SparkSession, plan: Any) -> bool:
     """Whether a parsed statement only reads."""
     gateway = spark.sparkContext._gateway
-    if class_name(plan).endswith("Statement"):  # those of Delta, such as RESTORE, are no commands for Spark
+    kind = class_name(plan)
+    if kind.endswith("Statement") or kind == "InsertIntoDir":  # these are no commands for Spark
         return False
+    if kind == "UnresolvedWith":
+        return all(is_query(spark, child) for child in items(plan.children()))
     return not changes_rows(plan) and not any(is_instance_of(gateway, plan, kind) for kind in COMMANDS)
 
 
@@ -247,6 +284,14 @@ def changes_rows(plan: Any) -> bool:
     if kind in SEVERAL:
         return any(changes_rows(child) for child in items(plan.children()))
     return kind in STATEMENTS
+
+
+def number_of_changes(plan: Any) -> int:
+    """How many commits it would be."""
+    kind = class_name(plan)
+    if kind in SEVERAL:
+        return sum(number_of_changes(child) for child in items(plan.children()))
+    return 1 if kind in STATEMENTS else 0
 
 
 def is_insert(plan: Any) -> bool:

@@ -138,7 +138,8 @@ class Scheduler:
                 break
             if not self._is_at_work(record.name):
                 error = round_.run(record.name, "propagate")
-                if error is not None and not isinstance(error, ViewBusy):
+                is_vain = error is None and _is_vain(round_.done[-1:])
+                if is_vain or (error is not None and not isinstance(error, ViewBusy)):
                     self._gave_up[record.name] = record.next_refresh
         return round_.result()
 
@@ -235,6 +236,11 @@ def _due_of(record: ViewRecord, policy: Every, now: datetime) -> Iterator[Due]:
         yield Due(record.name, "propagate", propagate, policy.propagate_every, is_superseded)
     if refresh is not None and is_refresh_due:
         yield Due(record.name, "partial_refresh" if policy.partial else "refresh", refresh, policy.interval)
+
+
+def _is_vain(done: Sequence[RefreshRecord]) -> bool:
+    """Whether a propagate said that the view cannot be maintained from changes, as it will again."""
+    return any(each.strategy == "none" and each.code not in ("NO_CHANGE", "NO_EFFECT") for each in done)
 
 
 def _propagates_when_idle(record: ViewRecord) -> bool:

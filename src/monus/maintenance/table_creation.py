@@ -13,7 +13,7 @@ from monus.errors import InUse, NameExists, StatementInvalid
 from monus.frontend.jvm import class_name, items, option, to_seq
 from monus.maintenance.creation import Creation, remove_folder
 from monus.maintenance.layout import table_path
-from monus.maintenance.lease import WAIT_SECONDS
+from monus.maintenance.lease import held_lease
 from monus.maintenance.lookup import Lookup
 from monus.maintenance.plans import normal_path
 from monus.store.delta_table import DeltaTable, needs_mapping
@@ -39,8 +39,8 @@ class TableCreation:
         self._lookup = lookup
         self._creation = creation
 
-    def prepare(self, plan: Any) -> Located | None:
-        """None where IF NOT EXISTS leaves nothing to do."""
+    def create(self, plan: Any, execute: Callable[[Any], object]) -> None:
+        """As the owner of the name: of two who create or drop it, the other's files are never taken for one's own."""
         parts = tuple(items(plan.name().nameParts()))
         names = self._lookup.names
         name = names.own(parts)
@@ -49,6 +49,14 @@ class TableCreation:
                 f"'{'.'.join(parts)}' is outside the warehouse, whose tables are in the database {names.database}.",
                 "Leave the qualifier out, or use spark.sql for tables elsewhere.",
             )
+        with held_lease(self._lookup.catalog, self._spark, name):
+            located = self._prepare(plan, name)
+            if located is not None:
+                self._create(located, lambda: execute(located.plan))
+
+    def _prepare(self, plan: Any, name: str) -> Located | None:
+        """None where IF NOT EXISTS leaves nothing to do."""
+        names = self._lookup.names
         if self._exists(plan, name):
             return None
         spec = plan.tableSpec()
@@ -57,8 +65,8 @@ class TableCreation:
             raise StatementInvalid(f"USING {provider}: tables of a warehouse are Delta tables.", "Leave USING out.")
         given = option(spec.location())
         location = normal_path(self._spark, given or table_path(self._root, name))
-        if location in self._lookup.catalog.dropped():
-            self._creation.remove_dropped(WAIT_SECONDS)
+        self._creation.check_unknown(location)
+        self._creation.free_location(location, name)
         if given is None and DeltaTable(self._spark, location).exists():
             raise NameExists(
                 f"There is a Delta table at {location} that the warehouse's catalog does not know.",
@@ -67,7 +75,7 @@ class TableCreation:
             )
         return Located(name, location, given is None, self._located(plan, spec, location, names.reserve(name)))
 
-    def create(self, located: Located, execute: Callable[[], object]) -> None:
+    def _create(self, located: Located, execute: Callable[[], object]) -> None:
         """Run the statement and tell the catalog; a failure leaves nothing behind."""
         was_there = DeltaTable(self._spark, located.location).exists()
         try:

@@ -29,10 +29,11 @@ from monus.errors import (
 )
 from monus.frontend.definition import rejected
 from monus.frontend.dml import StagedDml, insert_rows, stage_dml
+from monus.frontend.dml_rows import GENERATED
 from monus.frontend.jvm import active, frame_of, quoted
 from monus.frontend.substitution import Found, Parts, reads
 from monus.maintenance.ahead import AheadSource
-from monus.maintenance.applying import unusable
+from monus.maintenance.applying import has_pending, unusable
 from monus.maintenance.commitment import Commitment
 from monus.maintenance.concerned import reads_now
 from monus.maintenance.creation import remove_folder
@@ -41,12 +42,13 @@ from monus.maintenance.fresh import FreshViews
 from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.pins import ATTEMPTS, Pins, unsteady
-from monus.maintenance.queries import Queries, closed, is_query
+from monus.maintenance.queries import Queries, check_known, closed, is_query
 from monus.maintenance.sources import Source, TableSource, visible_rows
 from monus.maintenance.staging import StagedTable
 from monus.maintenance.staging_area import staging_path
 from monus.maintenance.vectors import TableState
 from monus.sql.parser import parse_statement
+from monus.sql.policy import OnQuery, parse_policy
 from monus.sql.statements import Commit, Rollback
 
 logger = logging.getLogger(__name__)
@@ -103,6 +105,7 @@ class Transaction:
                     "Give it before or after the transaction.",
                 )
         plan = self._queries.parse(text)
+        check_known(plan)
         if is_query(self._spark, plan):
             return self._queries.execute(self._queries.substituted(plan, self._find))
         self._queries.check_targets(plan)
@@ -117,22 +120,24 @@ class Transaction:
         """The rows for which the condition is true, or all of them."""
         staged = self._open(table)
         rows = self._table_rows(staged)
-        gone = rows if where is None else rows.where(where)
+        gone = rows if where is None else _where(rows, where)
         self._stage([StagedDml(staged.record.location, "DELETE", None, gone, where is None)])
 
     def update(self, table: str, values: Mapping[str, str | Column], where: str | Column | None = None) -> None:
         """Give columns new values, each a SQL expression or Column over the old row."""
         staged = self._open(table)
         rows = self._table_rows(staged)
-        old = rows if where is None else rows.where(where)
+        old = rows if where is None else _where(rows, where)
         known = {c.lower(): c for c in rows.columns}
-        wanted = {name.lower(): F.expr(v) if isinstance(v, str) else v for name, v in values.items()}
+        wanted = {name.lower(): _expression(v) for name, v in values.items()}
         for name in values:
             if name.lower() not in known:
                 raise UnknownColumn(
                     f"The table '{table}' has no column '{name}'.", f"Its columns are {', '.join(rows.columns)}."
                 )
-        columns = [wanted.get(c.lower(), F.col(quoted(c))).alias(c) for c in rows.columns]
+        generated = {field.name.lower() for field in staged.snapshot.schema if GENERATED in field.metadata}
+        kept = [c for c in rows.columns if c.lower() in wanted or c.lower() not in generated]
+        columns = [wanted.get(c.lower(), F.col(quoted(c))).alias(c) for c in kept]
         try:
             self._stage([self._coming(staged, "UPDATE", old.select(*columns), old)])
         except MonusError:
@@ -272,6 +277,8 @@ class Transaction:
         names, record = self._lookup.names, self._lookup.record(parts)
         if record is None:
             return None
+        if names.location(names.session_name(record.name)) is None:
+            names.register(record.name, record.location)  # another process made it
         if isinstance(record, TableRecord):
             return Found(reads(self._table_rows(self._open(record.name))).plan, names.parts(record.name))
         view = self._views.get(key_of(record.name))
@@ -279,18 +286,27 @@ class Transaction:
             raise self._later(record.name)
         if not view.usable or view.batch == 0:
             raise unusable(view)
-        if not reads_now(view):
-            return Found(reads(visible_rows(self._spark, view)).plan, names.parts(record.name))
-        return Found(reads(self._fresh(view)).plan, names.parts(record.name))
+        if reads_now(view):
+            rows = self._views_ahead().rows(view.name)
+        elif parse_policy(view.policy) == OnQuery(partial=True) and has_pending(view):
+            rows = self._views_ahead().as_propagated(view.name)
+        else:
+            rows = visible_rows(self._spark, view)
+        return Found(reads(rows).plan, names.parts(record.name))
 
     def _fresh(self, view: ViewRecord) -> DataFrame:
-        """The view over the tables with what is staged."""
+        """The view over the tables with what is staged, and so are all views that it reads."""
         if not view.usable or view.batch == 0:
             raise unusable(view)
-        return FreshViews(self._maintainer, self._source, lambda name: self._views[key_of(name)]).rows(view.name)
+        return self._views_ahead(all_fresh=True).rows(view.name)
+
+    def _views_ahead(self, all_fresh: bool = False) -> FreshViews:
+        return FreshViews(self._maintainer, self._source, lambda name: self._views[key_of(name)], all_fresh)
 
     def _source(self, source: SourceRecord) -> Source:
-        base = self._tables[key_of(source.name)]
+        base = self._tables.get(key_of(source.name))
+        if base is None:
+            raise self._later(source.name)
         staged = self._staged.get(key_of(source.name))
         if staged is None or staged.is_untouched:
             return base
@@ -383,11 +399,15 @@ class Transaction:
             staged.signed.append(rows)
 
     def _clean(self, committed: list[str]) -> None:
-        for staged in self._staged.values():
-            staged.forget(self._spark, committed)
-        self._materializer.release()
-        if not committed:
-            remove_folder(self._spark, self._staging)
+        """What is staged and not needed; whether it goes well says nothing about the transaction."""
+        try:
+            for staged in self._staged.values():
+                staged.forget(self._spark, committed)
+            self._materializer.release()
+            if not committed:
+                remove_folder(self._spark, self._staging)
+        except Exception:
+            logger.warning("Files of a transaction could not be removed; VACUUM will do it", exc_info=True)
 
     def _check_open(self) -> None:
         if self._end:
@@ -395,3 +415,17 @@ class Transaction:
 
     def _nothing(self) -> DataFrame:
         return self._spark.range(0).select()
+
+
+def _where(rows: DataFrame, condition: str | Column) -> DataFrame:
+    try:
+        return rows.where(condition)
+    except Exception as error:
+        raise rejected(error) from error
+
+
+def _expression(value: str | Column) -> Column:
+    try:
+        return F.expr(value) if isinstance(value, str) else value
+    except Exception as error:
+        raise rejected(error) from error

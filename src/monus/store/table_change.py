@@ -29,6 +29,7 @@ from monus.store.delta_transaction import Operation, all_files, begin, commit, m
 from monus.store.jvm import items, java_class, java_session, none, scala_object, seq, some
 from monus.store.leaving_rows import COPIES, HERE, LEAVING, Identity, LeavingRows, held, look_at, with_files
 from monus.store.listing import MOST_FILES
+from monus.store.log import Commit, FileAction, commits
 from monus.store.replace_rows import FILE, ROW
 from monus.store.written_files import fitting_actions, parsed, read_written, remove_written, write_files
 
@@ -55,10 +56,11 @@ def commit_change(
     deletes: DataFrame | None,
     number: TxnNumber,
     metadata: str | None = None,
-    replace_all: bool = False,
+    replace_all: int | None = None,
     identity: Identity | None = None,
 ) -> TableCommit:
-    """Put in the files `adds` of `write_files`, and take out the rows `deletes`, or by `replace_all` all of them.
+    """Put in the files `adds` of `write_files`, and take out the rows `deletes`, or all that were there at the version
+    `replace_all`: files that others have added since stay, as if they had come afterwards.
 
     `deletes` has the table's columns and `__copies`: each row once, as told apart by `identity`, with the number of
     copies that leave. Those that are not there are counted, and the others leave all the same.
@@ -69,16 +71,17 @@ def commit_change(
             return TableCommit(None)
         come = fitting_actions(table, snapshot, txn, adds)
         gone, missing = [], 0
-        if replace_all:
+        if replace_all is not None:
             assert deletes is None, "all rows leave: which ones is not asked"
             txn.readWholeTable()
-            gone = removed(items(all_files(table, snapshot)))
+            later = {file.path for each in commits(table, replace_all, snapshot.version) for file in _brought(each)}
+            gone = removed(file for file in items(all_files(table, snapshot)) if str(file.path()) not in later)
         elif deletes is not None:
             assert identity is not None, "rows are told apart by the identity of their columns"
             gone, missing = _without(table, snapshot, txn, deletes, identity, adds)
         operation: Operation = "append"
         if gone:
-            operation = "update" if not replace_all else "overwrite" if adds else "truncate"
+            operation = "update" if replace_all is None else "overwrite" if adds else "truncate"
         outcome.version = commit(table, txn, number, [*gone, *come], operation)
     return TableCommit(outcome.version, missing)
 
@@ -185,6 +188,11 @@ class _Change:
 
     def _helper(self, name: str) -> Any:
         return scala_object(self.table.spark, f"{_COMMANDS}.{name}")
+
+
+def _brought(commit: Commit) -> list[FileAction]:
+    """The files of a commit that only adds rows; others may have rows in them that were there before."""
+    return [] if commit.removes else [file for file in commit.adds if file.data_change]
 
 
 def _copies(rows: DataFrame, number: Column) -> DataFrame:

@@ -37,7 +37,7 @@ def write_files(table: DeltaTable, snapshot: Snapshot, rows: DataFrame) -> tuple
     """Write rows, which have the table's columns in its order; what violates a constraint is Spark's exception."""
     _check_columns(table, snapshot, rows)
     txn = table.delta_log().startTransaction(none(table.spark), some(table.spark, snapshot.jvm))
-    under = {"version": snapshot.version, "layout": _layout(snapshot)}
+    under = {"version": snapshot.version, "layout": layout(snapshot)}
     with storage_faults(table.path):
         files = items(txn.writeFiles(rows._jdf))
     return tuple(json.dumps({**json.loads(file.json()), _UNDER: under}) for file in files)
@@ -82,7 +82,7 @@ def fitting_actions(table: DeltaTable, snapshot: Snapshot, txn: Any, adds: Seque
     So what fits the table as it is now gets there, and what does not is told: SourceSchemaChanged where the files
     cannot be read as files of this table any more, and Spark's exception where a row violates a new constraint.
     """
-    now = _layout(snapshot)
+    now = layout(snapshot)
     under = [json.loads(text)[_UNDER] for text in adds]
     if all(each["layout"] == now for each in under):
         return actions(table, adds)
@@ -103,7 +103,7 @@ def _check_columns(table: DeltaTable, snapshot: Snapshot, rows: DataFrame) -> No
         )
 
 
-def _layout(snapshot: Snapshot) -> str:
+def layout(snapshot: Snapshot) -> str:
     """A digest of what a file must fit: everything by which Delta checks rows, or finds them in a file."""
     metadata = snapshot.metadata
     fields = [

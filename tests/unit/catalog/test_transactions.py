@@ -174,7 +174,7 @@ def test_the_count_changes_with_every_commit_and_end_only(catalog: Catalog) -> N
     assert not has_changed()
     catalog.record_reached(held, record, REACHED)
     assert not has_changed()
-    catalog.record_statement("Sales", 9, 10)
+    catalog.record_statement("Sales", 9, "id", 10)
     assert has_changed()
     catalog.end_transaction(held, record)
     assert has_changed()
@@ -260,19 +260,19 @@ def test_an_intent_stays_when_the_leases_are_released(catalog: Catalog) -> None:
 
 
 def test_statements_and_transactions_in_order(catalog: Catalog) -> None:
-    catalog.record_statement("Sales", 3, 4)
+    catalog.record_statement("Sales", 3, "id", 4)
     held = leases_on(catalog)
     record = begin(catalog, held, OF_SALES)
-    catalog.record_statement("Items", 0, 1)
+    catalog.record_statement("Items", 0, "id", 1)
     apply(catalog, held, record)
-    catalog.record_statement("SALES", 8, 9)
+    catalog.record_statement("SALES", 8, "id", 9)
     of_sales = catalog.transactions("sales", 10)
     assert [(found.sequence, found.statements, found.staging) for found in of_sales] == [
         (4, 1, None),
         (2, 2, "/w/staging"),
         (1, 1, None),
     ]
-    assert of_sales[0].parts == (TransactionPart("SALES", "table", {"version": 8}, reached=9),)
+    assert of_sales[0].parts == (TransactionPart("SALES", "table", {"version": 8, "id": "id"}, reached=9),)
     assert not any(found.is_outstanding for found in of_sales)
     assert catalog.transactions("Sales", 2) == of_sales[:2]
     assert [found.sequence for found in catalog.transactions("items", 10)] == [3]
@@ -280,7 +280,7 @@ def test_statements_and_transactions_in_order(catalog: Catalog) -> None:
 
 
 def test_the_record_outlives_its_table(catalog: Catalog) -> None:
-    catalog.record_statement("Items", 0, 1)
+    catalog.record_statement("Items", 0, "id", 1)
     catalog.drop_table("Items")
     assert len(catalog.transactions("items", 10)) == 1
 
