@@ -166,7 +166,7 @@ OPERATIONS = {
         "t u", nothing, lambda wh, key: wh.sql(f"INSERT INTO t VALUES (0, {key})"), inserted, is_transaction=True
     ),
     "delete": Operation(
-        "t u", nothing, lambda wh, key: wh.sql(f"DELETE FROM t WHERE x >= {key} - 1"), deleted, is_transaction=True
+        "t u", insert_row, lambda wh, key: wh.sql(f"DELETE FROM t WHERE x >= {key} - 1"), deleted, is_transaction=True
     ),
 }  # fmt: skip
 

@@ -140,7 +140,7 @@ def test_create_if_not_exists_and_or_replace(wh: monus.Warehouse) -> None:
         ("ROLLBACK", TransactionClosed, "No transaction is open"),
         ("ALTER MATERIALIZED VIEW per_item SET REFRESH LAZY", NotSupported, "LAZY"),
         ("ALTER MATERIALIZED VIEW nowhere REBUILD", UnknownView, "nowhere"),
-        ("ALTER MATERIALIZED VIEW per_item RENAME TO other", InUse, "items_over"),
+        ("ALTER MATERIALIZED VIEW per_item RENAME TO renamed", InUse, "items_over"),
         ("ALTER MATERIALIZED VIEW items_over RENAME TO sales", NameExists, "sales"),
         ("ALTER MATERIALIZED VIEW items_over RENAME TO `__x`", StatementInvalid, "__x"),
         ("CREATE ASSERTION a CHECK (NOT EXISTS (SELECT * FROM sales))", AssertionViolated, "'a'"),

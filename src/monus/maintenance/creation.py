@@ -251,11 +251,11 @@ class Creation:
                     f"Read the view by its name, {view.name}.",
                     view=view.name,
                 )
-        self.check_unknown(location)
         table = DeltaTable(self._spark, location)
         known = self._names.location(name)
         if known is not None and normal_path(self._spark, known) != location:
             self._names.check_free(name)
+        self.check_unknown(location)
         if change_feed:
             enable_change_feed(table)
         record = TableRecord(name, location, path_or_table, table.snapshot().table_id, False, datetime.now(UTC))

@@ -23,6 +23,19 @@ def only_adds_columns(older: Metadata, newer: Metadata) -> bool:
     )
 
 
+def check_kept(table: HasLog, older: Metadata, newer: Metadata) -> None:
+    """Rows that are yet to come have a place for each of their columns."""
+    known = {_physical_name(field) for field in _fields(newer)}
+    gone = tuple(str(field["name"]) for field in _fields(older) if _physical_name(field) not in known)
+    if gone:
+        raise SourceSchemaChanged(
+            f"The columns {', '.join(gone)} of {table.path} were dropped, and rows that are to come have them.",
+            "Add them again, or restore the table.",
+            table=table.path,
+            columns=gone,
+        )
+
+
 def check_readable(table: HasLog, older: Metadata, newer: Metadata) -> None:
     """Files written under one schema can be read under another if no stored column changed its type or place."""
     if older.schema_json == newer.schema_json and older.partition_columns == newer.partition_columns:

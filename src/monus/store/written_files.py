@@ -23,7 +23,7 @@ from monus.store.faults import storage_faults
 from monus.store.files import read_files
 from monus.store.jvm import items, java_class, none, scala_object, some
 from monus.store.log import FileAction, commits, parse_commit
-from monus.store.schema_change import check_readable
+from monus.store.schema_change import check_kept, check_readable
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,9 @@ def fitting_actions(table: DeltaTable, snapshot: Snapshot, txn: Any, adds: Seque
     if all(each["layout"] == now for each in under):
         return actions(table, adds)
     for version in {int(each["version"]) for each in under}:
-        check_readable(table, table.snapshot_at(version).metadata, snapshot.metadata)
+        before = table.snapshot_at(version).metadata
+        check_readable(table, before, snapshot.metadata)
+        check_kept(table, before, snapshot.metadata)
     return items(txn.writeFiles(read_written(table, snapshot, adds)._jdf))
 
 
