@@ -160,8 +160,7 @@ class Creation:
         self._plans.forget(beside)
         self._names.forget(old.name)
         self._names.register(new.name, record.location)
-        with held_lease(self._catalog, self._spark, old.name):
-            self._remove_dropped(old.name)
+        self.remove_dropped()  # where another one is at the view just now, when the warehouse is next opened
         done = dataclasses.replace(done, view=new.name)
         self._catalog.record_refresh(done)
         return done

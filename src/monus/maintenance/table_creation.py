@@ -49,7 +49,11 @@ class TableCreation:
                 f"'{'.'.join(parts)}' is outside the warehouse, whose tables are in the database {names.database}.",
                 "Leave the qualifier out, or use spark.sql for tables elsewhere.",
             )
-        with held_lease(self._lookup.catalog, self._spark, name):
+        catalog = self._lookup.catalog
+        is_known = catalog.find_table(name) is not None or catalog.find_view(name) is not None
+        if is_known and self._exists(plan, name):
+            return  # whoever is at work on it is not waited for
+        with held_lease(catalog, self._spark, name):
             located = self._prepare(plan, name)
             if located is not None:
                 self._create(located, lambda: execute(located.plan))
