@@ -118,28 +118,33 @@ def forget_logs(spark: SparkSession) -> None:
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-_CATALOG = (
-    "SELECT key, policy, table_id, unusable_code, batch, version, pending_from, vector, pending_vector FROM views "
-    "ORDER BY key",
-    "SELECT resource, last_number, outstanding, token IS NULL FROM leases ORDER BY resource",
-    "SELECT view_key, number, operation, to_state FROM intents ORDER BY view_key",
-    "SELECT view_key, number, operation, version, from_vector, to_vector, has_rows FROM batches ORDER BY 1, 2",
-    "SELECT location FROM dropped",
-    "SELECT sequence, staging, applied_at IS NULL FROM transactions ORDER BY sequence",
+_CATALOG = {  # with the column that names the table or view
+    "SELECT key, policy, table_id, unusable_code, batch, version, pending_from, vector, pending_vector FROM views": 0,
+    "SELECT resource, last_number, outstanding, token IS NULL FROM leases": 0,
+    "SELECT view_key, number, operation, to_state FROM intents": 0,
+    "SELECT view_key, number, operation, version, from_vector, to_vector, has_rows FROM batches": 0,
+    "SELECT location FROM dropped": None,
+    "SELECT sequence, staging, applied_at IS NULL FROM transactions": None,
     "SELECT sequence, resource_key, number, before, reached, note FROM transaction_parts JOIN transactions "
-    "ON transaction_id = id ORDER BY sequence, resource_key",
-)
+    "ON transaction_id = id": 1,
+}
 
 
-def pieces(folder: Path) -> set[str]:
-    """All that later operations depend on: the catalog, and the log of every table but for the names of files."""
+def pieces(folder: Path) -> dict[str, str]:
+    """All that later operations depend on, and the table or view that it belongs to, or "".
+
+    That is the catalog, and the log of every table but for the names of files.
+    """
+    found = {str(path): "" for path in folder.glob("staging/*")}
     with closing(sqlite3.connect(folder / "catalog.db")) as database:
-        found = {json.dumps([query, row]) for query in _CATALOG for row in database.execute(query)}
+        for query, column in _CATALOG.items():
+            for row in database.execute(query):
+                found[json.dumps([query, row])] = "" if column is None else row[column]
     for log in sorted(folder.glob("*/*/_delta_log")):
         files = [path.read_text().splitlines() for path in sorted(log.glob("*.json"))]
         commits = [sorted(_outline(json.loads(line)) for line in lines) for lines in files]
-        found.add(json.dumps([str(log.relative_to(folder)), commits]))
-    return found | {str(path) for path in folder.glob("staging/*")}
+        found[json.dumps([str(log.relative_to(folder)), commits])] = log.parent.name
+    return found
 
 
 def _outline(action: dict[str, Any]) -> str:

@@ -61,10 +61,9 @@ class State:
         rows = tuple((k, key) if k == key - 1 else (k, x) for k, x in getattr(self, table))
         return replace(self, **{table: rows})
 
-    def added(self, key: int) -> State:
+    def added(self, key: int, tables: Iterable[str]) -> State:
         """After `add`."""
-        row = (key, key)
-        return State((*self.a, (key, 1, key)), (*self.b, (3, key)), (*self.e, row), (*self.s, row), (*self.q, row))
+        return replace(self, **{name: (*getattr(self, name), _new_row(name, key)) for name in tables})
 
     def changed_outside(self, key: int) -> State:
         """After `change_outside`."""
@@ -163,14 +162,19 @@ def change_alone(wh: monus.Warehouse, table: str, key: int) -> None:
     wh.sql(f"UPDATE {table} SET x = {key} WHERE k = {key - 1}")
 
 
-def add(wh: monus.Warehouse, key: int) -> None:
-    """Rows for every table, and so for every view, in one transaction."""
+def add(wh: monus.Warehouse, key: int, tables: Iterable[str]) -> None:
+    """A row for each of these tables in one transaction."""
     with wh.transaction() as tx:
-        tx.sql(f"INSERT INTO a VALUES ({key}, 1, {key})")
-        tx.sql(f"INSERT INTO b VALUES (3, {key})")
-        tx.sql(f"INSERT INTO e VALUES ({key}, {key})")
-        tx.sql(f"INSERT INTO s VALUES ({key}, {key})")
-        tx.sql(f"INSERT INTO q VALUES ({key}, {key})")
+        for name in tables:
+            tx.sql(f"INSERT INTO {name} VALUES {_new_row(name, key)}")
+
+
+def _new_row(table: str, key: int) -> Row:
+    return {"a": (key, 1, key), "b": (3, key)}.get(table, (key, key))
+
+
+def reads(wh: monus.Warehouse, view: str) -> set[str]:
+    return {source.name for source in wh._catalog.sources(view)}
 
 
 def change_outside(wh: monus.Warehouse, key: int) -> None:

@@ -141,3 +141,33 @@ def test_full_is_one_commit(warehouse: monus.Warehouse) -> None:
     assert warehouse.view("by_key").history(1) == [done]
     assert done.spark_jobs <= 10
     assert warehouse.view("by_key").verify().ok
+
+
+def test_values_are_not_looked_at_one_by_one(
+    warehouse: monus.Warehouse, monkeypatch: pytest.MonkeyPatch, job_counter: Counter
+) -> None:
+    """A statement of many values asks the JVM as often as one of two; and it is Spark's own statement, no job more."""
+    client, asked = warehouse.spark.sparkContext._gateway._gateway_client, []  # type: ignore[union-attr]
+    send = client.send_command
+
+    def counted(command: str, *rest: Any, **more: Any) -> Any:
+        if not command.startswith("m\n"):  # what Python has let go of
+            asked.append(command)
+        return send(command, *rest, **more)
+
+    monkeypatch.setattr(client, "send_command", counted)
+
+    def cost(rows: int) -> tuple[int, int]:
+        text = f"INSERT INTO costs VALUES {', '.join(['(1, 2, NULL)'] * rows)}"
+        warehouse.sql(text)
+        asked.clear()
+        with job_counter() as count:
+            warehouse.sql(text)
+        return len(asked), count.jobs
+
+    (few, _), (many, jobs) = cost(2), cost(300)
+    assert many == few < 300
+    with job_counter() as count:
+        warehouse.spark.sql("INSERT INTO costs VALUES (1, 2, NULL)")
+    assert jobs == count.jobs
+    refreshed(warehouse, "by_key")

@@ -81,6 +81,7 @@ class Matrix:
     in_recovery: Counter[FaultPoint] = field(default_factory=Counter)
     seen: set[frozenset[str]] = field(default_factory=set)
     gone_on: set[str] = field(default_factory=set)
+    """What a change was taken in from."""
     opened: int = 0
 
     @property
@@ -181,17 +182,20 @@ class Matrix:
         assert shop.leftovers(wh) == []
         assert shop.wrong_rows(wh, state, known) == {}
         recovered = pieces(self.folder)
-        if not recovered <= self.gone_on:
-            self._go_on(wh, state, known)
-            self.gone_on |= recovered
+        if not recovered.keys() <= self.gone_on:
+            self._go_on(wh, state, known, {name for piece, name in recovered.items() if piece not in self.gone_on})
+            self.gone_on |= recovered.keys()
 
-    def _go_on(self, wh: monus.Warehouse, state: State, known: Known) -> None:
-        shop.add(wh, AFTER)
-        state = state.added(AFTER)
-        for done in wh.refresh():
-            assert done.incremental, done
+    def _go_on(self, wh: monus.Warehouse, state: State, known: Known, names: set[str]) -> None:
+        """These tables get rows, and so do those that these views read; what reads them is refreshed."""
+        views = {name for name in wh.views() if name in names or shop.reads(wh, name) & names}
+        tables = {"s"}.union(names & shop.TABLES.keys(), *(shop.reads(wh, name) & shop.TABLES.keys() for name in views))
+        shop.add(wh, AFTER, tables)
+        state = state.added(AFTER, tables)
+        for name in wh._catalog.dependency_order():
+            assert name not in views or wh.view(name).refresh().incremental, name  # type: ignore[union-attr]
         known = known.noted(wh, state)
-        behind = [name for name in wh.views() if known.of(wh, name).rows(name) != state.rows(name)]
+        behind = [name for name in views if known.of(wh, name).rows(name) != state.rows(name)]
         assert behind == []
         assert shop.leftovers(wh) == []
         assert shop.wrong_rows(wh, state, known) == {}

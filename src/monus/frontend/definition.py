@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -257,7 +258,7 @@ def _plan(session: SparkSession, definition: Definition, find: Find, is_view: bo
     def find_here(parts: Parts) -> Found | None:
         stored = definition.views.get(key_of_view(parts))
         if stored is not None:
-            return Found(_view_plan(session, stored, find))
+            return Found(partial(_view_plan, session, stored, find))
         return find((definition.database, *parts) if is_view and len(parts) == 1 else parts)
 
     return substitute(session, parse(session, definition.text), find_here, opens_views=False)

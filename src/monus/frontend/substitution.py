@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 
-from monus.frontend.jvm import active, analyzed, class_name, frame_of, items, option, to_seq
+from monus.frontend.jvm import active, analyzed, class_name, frame_of, items, java_class, option, to_seq
 
 CATALYST = "org.apache.spark.sql.catalyst"
 KINDS = {
+    "expression": f"{CATALYST}.expressions.Expression",
     "node": f"{CATALYST}.trees.TreeNode",
     "seq": "scala.collection.immutable.Seq",
     "some": "scala.Some",
@@ -28,17 +30,27 @@ KINDS = {
 INSERTS = ("InsertIntoStatement", "OverwriteByExpression", "OverwritePartitionsDynamic", "AppendData")
 CHANGES = ("UpdateTable", "DeleteFromTable", "MergeIntoTable")
 NAMES = ("UnresolvedTable", "UnresolvedTableOrView", "UnresolvedIdentifier", "UnresolvedView")
+VALUES = ("LocalRelation", "UnresolvedInlineTable", "ResolvedInlineTable")
 LEFT_ALONE = ("CacheTable", "UncacheTable", "CloneTableStatement")
 
 Parts = tuple[str, ...]
 
+_kinds: dict[str, str] = {}
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Found:
-    """What a name stands for: the plan that a reader sees, and the name by which the session knows its table."""
+    """What a name stands for: the plan that a reader sees, and the name by which the session knows its table.
 
-    plan: Any = None
+    What is changed is not read: the plan is only made when it is asked for.
+    """
+
+    read: Callable[[], Any] | None = None
     parts: Parts | None = None
+
+    @cached_property
+    def plan(self) -> Any:
+        return None if self.read is None else self.read()
 
 
 Find = Callable[[Parts], Found | None]
@@ -46,7 +58,7 @@ Find = Callable[[Parts], Found | None]
 
 def reads(frame: DataFrame) -> Found:
     """A name that stands for the rows of a DataFrame."""
-    return Found(analyzed(frame))
+    return Found(partial(analyzed, frame))
 
 
 def parse(spark: SparkSession, text: str) -> Any:
@@ -87,7 +99,7 @@ def permanent_view(spark: SparkSession, parts: Parts) -> Any | None:
         return None
     database = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
     catalog = spark._jsparkSession.sessionState().catalog()
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[-1], jvm.scala.Option.apply(database))
+    identifier = table_identifier(jvm, parts[-1], database)
     try:
         if not catalog.tableExists(identifier):
             return None
@@ -98,6 +110,10 @@ def permanent_view(spark: SparkSession, parts: Parts) -> Any | None:
         return None
     relation = catalog.getRelation(metadata, jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty())
     return relation.child() if class_name(relation) == "SubqueryAlias" else relation
+
+
+def table_identifier(jvm: Any, name: str, database: str) -> Any:
+    return java_class(jvm, f"{CATALYST}.TableIdentifier")(name, java_class(jvm, "scala.Option.apply")(database))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +144,15 @@ class _Substitution:
         self._on_function = on_function
         self._jvm: Any = spark._jvm
         self._gateway = spark.sparkContext._gateway
-        self._kinds: dict[str, str] = {}
+        self._subquery = java_class(spark._jvm, f"{CATALYST}.trees.TreePattern.PLAN_EXPRESSION")()
 
     def visit(self, value: Any, scope: _Scope) -> Any:
         """The value itself, the very same, if nothing in it is replaced."""
         if not isinstance(value, JavaObject):
             return value
         match self._kind(value):
+            case "expression":
+                return value if self._has_no_names(value) else self._node(value, scope)
             case "node":
                 return self._node(value, scope)
             case "seq":
@@ -152,10 +170,10 @@ class _Substitution:
     def _kind(self, value: Any) -> str:
         """What a value of this class is to us; asked once per class, because each question crosses to the JVM."""
         name = value.getClass().getName()
-        if name not in self._kinds:
+        if name not in _kinds:
             found = (kind for kind, java in KINDS.items() if is_instance_of(self._gateway, value, java))
-            self._kinds[name] = next(found, "")
-        return self._kinds[name]
+            _kinds[name] = next(found, "")
+        return _kinds[name]
 
     def _node(self, node: Any, scope: _Scope) -> Any:
         match class_name(node):
@@ -167,6 +185,8 @@ class _Substitution:
                 return self._with(node, scope)
             case "View":
                 return self._view(node, scope)
+            case kind if kind in VALUES and self._has_no_names(node):
+                return node
             case kind if kind in LEFT_ALONE:
                 return node
             case kind if kind in NAMES:
@@ -177,20 +197,23 @@ class _Substitution:
             case kind:
                 return self._copy(node, scope, target=kind in INSERTS)
 
+    def _has_no_names(self, node: Any) -> bool:
+        """Whether nothing in the expressions is of interest: there, only subqueries name tables."""
+        return self._on_function is None and not node.containsPattern(self._subquery)
+
     def _copy(self, node: Any, scope: _Scope, target: bool) -> Any:
-        fields = self._fields(node)
+        fields = None
         first = replace(scope, is_target=True) if class_name(node) in CHANGES else scope
-        changed = False
-        for i in range(len(fields)):
-            old = fields[i]
+        for i in range(node.productArity()):
+            old = node.productElement(i)
             if i == 0 and target and class_name(old) == "UnresolvedRelation":
                 new = self._renamed(old, self._find(_parts_of(old)))
             else:
                 new = self.visit(old, first if i == 0 else scope)
             if new is not old:
+                fields = self._fields(node) if fields is None else fields
                 fields[i] = new
-                changed = True
-        return node.makeCopy(fields) if changed else node
+        return node if fields is None else node.makeCopy(fields)
 
     def _seq(self, seq: Any, scope: _Scope) -> Any:
         old = items(seq)
@@ -224,7 +247,7 @@ class _Substitution:
         if view is None:
             found = self._find(scope.qualified(parts))
             if found is not None:
-                plan = self._renamed(node, found) if found.plan is None or scope.is_target else found.plan
+                plan = self._renamed(node, found) if scope.is_target or found.read is None else found.plan
                 return node if plan is node else self._aliased(parts, plan)
             view = permanent_view(self._spark, scope.qualified(parts)) if self._opens_views else None
         if view is None:
@@ -257,7 +280,7 @@ class _Substitution:
         travel = node if fields[0] is inner else node.makeCopy(fields)
         names = [a.name() for a in items(analyzed(frame_of(self._spark, travel)).output())]
         shown = [name for name in names if not name.startswith("__")]
-        if found.plan is None or shown == names:
+        if found.read is None or shown == names:
             return node if travel is node else self._aliased(parts, travel)
         unresolved = self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
         columns = to_seq(self._jvm, [unresolved(to_seq(self._jvm, [name])) for name in shown])
@@ -287,7 +310,7 @@ class _Substitution:
         )
 
     def _fields(self, node: Any) -> Any:
-        return node.productIterator().toArray(self._jvm.scala.reflect.ClassTag.AnyRef())
+        return node.productIterator().toArray(java_class(self._jvm, "scala.reflect.ClassTag.AnyRef")())
 
 
 def _parts_of(node: Any) -> Parts:

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from monus.catalog.records import key_of
 from monus.errors import NameExists
-from monus.frontend.jvm import quoted
-from monus.frontend.substitution import session_view
+from monus.frontend.jvm import java_class, quoted
+from monus.frontend.substitution import session_view, table_identifier
 from monus.maintenance.plans import same_path
 
 logger = logging.getLogger(__name__)
@@ -68,17 +68,14 @@ class Names:
         """Where the session's table of that name is; None if there is none."""
         catalog = self._spark._jsparkSession.sessionState().catalog()
         jvm = self._spark._jvm
-        identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(  # type: ignore[union-attr]
-            name,
-            jvm.scala.Option.apply(self.database),  # type: ignore[union-attr]
-        )
+        identifier = table_identifier(jvm, name, self.database)
         if not catalog.tableExists(identifier):
             return None
         storage = catalog.getTableMetadata(identifier).storage().locationUri()
         if not storage.isDefined():
             return ""
         # As a path, not as a URI: a URI writes some characters in another way.
-        return str(jvm.org.apache.hadoop.fs.Path(storage.get()).toString())  # type: ignore[union-attr]
+        return str(java_class(jvm, "org.apache.hadoop.fs.Path")(storage.get()).toString())
 
     def check_free(self, name: str) -> None:
         is_temporary = session_view(self._spark, (name,)) is not None and not self.is_shown(name)

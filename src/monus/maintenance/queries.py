@@ -26,8 +26,8 @@ from monus.errors import (
 )
 from monus.frontend.definition import rejected, spark_message
 from monus.frontend.dml import SEVERAL, STATEMENTS
-from monus.frontend.jvm import class_name, frame_of, items
-from monus.frontend.substitution import Found, Parts, parse, reads, session_view, substitute
+from monus.frontend.jvm import analyzed, class_name, frame_of, items
+from monus.frontend.substitution import Found, Parts, parse, session_view, substitute
 from monus.maintenance.applying import unusable
 from monus.maintenance.commitment import Commitment
 from monus.maintenance.concerned import assertion_name, concerned_views, is_assertion
@@ -203,7 +203,7 @@ class Queries:
             return Found(parts=names.parts(record.name))
         if not record.usable or record.batch == 0:
             raise unusable(record)
-        return Found(reads(visible_rows(self._spark, record)).plan, names.parts(record.name))
+        return Found(lambda: analyzed(visible_rows(self._spark, record)), names.parts(record.name))
 
     def check_targets(self, plan: Any) -> list[TableRecord | ViewRecord]:
         """What the statement changes; a view is not changed by anybody but its own refresh."""
@@ -234,9 +234,10 @@ class Queries:
 
         def note(parts: Parts) -> Found | None:
             record = self._lookup.record(parts) or self._lookup.keeper(parts)
-            if record is not None:
-                found.append(record)
-            return None
+            if record is None:
+                return None
+            found.append(record)
+            return Found()
 
         substitute(self._spark, target, note)
         return found

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from monus.catalog.records import TableRecord, ViewRecord, key_of
 from monus.errors import UnknownTable
-from monus.frontend.substitution import Found, Parts, reads
+from monus.frontend.jvm import analyzed
+from monus.frontend.substitution import Found, Parts
 from monus.maintenance.applying import has_pending, unusable
 from monus.maintenance.concerned import reads_now
 from monus.maintenance.fresh import FreshViews
@@ -44,8 +45,8 @@ class Reading:
         if names.location(names.session_name(record.name)) is None:
             names.register(record.name, record.location)  # another process made it, or plain Spark dropped the name
         if isinstance(record, TableRecord):
-            return Found(reads(self.pins.table(record).read(self._spark)).plan, names.parts(record.name))
-        return Found(reads(visible_rows(self._spark, self.view(record.name))).plan, names.parts(record.name))
+            return Found(lambda: analyzed(self.pins.table(record).read(self._spark)), names.parts(record.name))
+        return Found(lambda: analyzed(visible_rows(self._spark, self.view(record.name))), names.parts(record.name))
 
     def rows(self, name: str, fresh: bool = False) -> DataFrame:
         catalog = self._lookup.catalog

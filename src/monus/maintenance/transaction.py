@@ -30,8 +30,8 @@ from monus.errors import (
 from monus.frontend.definition import rejected
 from monus.frontend.dml import StagedDml, insert_rows, stage_dml
 from monus.frontend.dml_rows import GENERATED
-from monus.frontend.jvm import active, frame_of, quoted
-from monus.frontend.substitution import Found, Parts, reads
+from monus.frontend.jvm import active, analyzed, frame_of, quoted
+from monus.frontend.substitution import Found, Parts
 from monus.maintenance.ahead import AheadSource
 from monus.maintenance.applying import has_pending, unusable
 from monus.maintenance.commitment import Commitment
@@ -194,7 +194,7 @@ class Transaction:
         if fresh and view is not None:
             return self._fresh(view)
         found = self._find((name,))
-        if found is None or found.plan is None:
+        if found is None or found.read is None:
             raise UnknownTable(f"The warehouse has no table or view '{name}'.", "wh.tables() and wh.views() list them.")
         return frame_of(self._spark, found.plan)
 
@@ -280,7 +280,7 @@ class Transaction:
         if names.location(names.session_name(record.name)) is None:
             names.register(record.name, record.location)  # another process made it
         if isinstance(record, TableRecord):
-            return Found(reads(self._table_rows(self._open(record.name))).plan, names.parts(record.name))
+            return Found(lambda: analyzed(self._table_rows(self._open(record.name))), names.parts(record.name))
         view = self._views.get(key_of(record.name))
         if view is None:
             raise self._later(record.name)
@@ -292,7 +292,7 @@ class Transaction:
             rows = self._views_ahead().as_propagated(view.name)
         else:
             rows = visible_rows(self._spark, view)
-        return Found(reads(rows).plan, names.parts(record.name))
+        return Found(partial(analyzed, rows), names.parts(record.name))
 
     def _fresh(self, view: ViewRecord) -> DataFrame:
         """The view over the tables with what is staged, and so are all views that it reads."""
