@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from monus.frontend.dml import StagedDml, stage_dml
-from monus.frontend.substitution import Found, Parts, parse, reads, substitute
+from monus.frontend.jvm import analyzed
+from monus.frontend.substitution import Found, Parts, parse, substitute
 
 DATABASE = "dml_lab"
 Bag = Counter[str]
@@ -49,7 +50,7 @@ class Lab:
 
         def find(parts: Parts) -> Found | None:
             path = self.paths.get(parts[-1].lower())
-            return None if path is None else Found(reads(self.rows(path)).plan, (DATABASE, parts[-1]))
+            return None if path is None else Found(lambda: analyzed(self.rows(path)), (DATABASE, parts[-1]))
 
         plan = substitute(self.spark, parse(self.spark, text.format_map(_Names())), find)
         before = self.versions()
