@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +17,7 @@ from monus.catalog.records import RefreshRecord
 from tests.spark.derivation import literal
 from tests.spark.limits import drawn_limits
 from tests.spark.random_sql import TABLES, Generator, Query, random_row
+from tests.spark.scenario_model import Bag, bags
 
 SPECIAL = {
     "t": "TBLPROPERTIES (delta.enableChangeDataFeed = false)",
@@ -128,12 +128,15 @@ class Sequence:
         self.log.append(f"  {done.view}: {done.operation} {done.strategy} {done.code} {rows}")
 
     def _compare(self, views: dict[str, Query]) -> None:
-        spark = self.warehouse.spark
+        spark, frames = self.warehouse.spark, dict[str, DataFrame]()
         for name, query in views.items():
             location = self.warehouse._catalog.view(name).location
             names = [column for column, _ in query.columns]
-            stored = bag(spark.read.format("delta").load(location).select(*names))
-            expected = bag(spark.sql(query.sql))
+            frames[f"stored {name}"] = spark.read.format("delta").load(location).select(*names)
+            frames[f"expected {name}"] = spark.sql(query.sql)
+        found = bags(frames)
+        for name, query in views.items():
+            stored, expected = (_rounded(found[f"{what} {name}"], query) for what in ("stored", "expected"))
             if stored != expected:
                 raise Mismatch(
                     f"seed {self.seed}, view {name}: extra {stored - expected}, missing {expected - stored}\n"
@@ -145,13 +148,14 @@ class Mismatch(AssertionError):
     pass
 
 
-def bag(frame: DataFrame) -> Counter[tuple[Any, ...]]:
-    """Small results as a bag; doubles to nine digits, because the order of additions may differ."""
-    return Counter(tuple(_normal(value) for value in row) for row in frame.collect())
-
-
-def _normal(value: Any) -> Any:
-    return f"{value + 0.0:.8e}" if isinstance(value, float) else value
+def _rounded(rows: Bag, query: Query) -> Bag:
+    """Doubles to nine digits, because the order of additions may differ."""
+    doubles = {i for i, (_, kind) in enumerate(query.columns) if kind == "double"}
+    found: Bag = Counter()
+    for row, copies in rows.items():
+        texts = (f"{float(v) + 0.0:.8e}" if i in doubles and v is not None else v for i, v in enumerate(row))
+        found[tuple(texts)] += copies
+    return found
 
 
 def random_statement(rng: random.Random) -> str:

@@ -105,17 +105,35 @@ def keep(folder: Path, image: Path) -> None:
 
 
 def put_back(image: Path, folder: Path, spark: SparkSession) -> None:
-    """Every warehouse at the folder must be closed."""
+    """Every warehouse at the folder must be closed.
+
+    Delta keeps the logs of tables by path, and we their files; neither expects a table to go back. What did not change
+    is not forgotten: to look it up again takes a job for every table.
+    """
+    before = _logs(folder)
     shutil.rmtree(folder)
     shutil.copytree(image, folder)
-    forget_logs(spark)
+    after = _logs(folder)
+    listing._known.clear()
+    jvm: Any = spark._jvm
+    for path in before.keys() | after.keys():
+        if before.get(path) != after.get(path):
+            table = jvm.org.apache.hadoop.fs.Path(str(folder / path))
+            jvm.org.apache.spark.sql.delta.DeltaLog.invalidateCache(spark._jsparkSession, table)
 
 
 def forget_logs(spark: SparkSession) -> None:
-    """Delta keeps the logs of tables by path, and we their files; neither expects a table to go back."""
+    """Of all tables."""
     listing._known.clear()
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def _logs(folder: Path) -> dict[Path, dict[str, bytes]]:
+    return {
+        log.parent.relative_to(folder): {file.name: file.read_bytes() for file in log.iterdir() if file.is_file()}
+        for log in folder.glob("*/*/_delta_log")
+    }
 
 
 _CATALOG = {  # with the column that names the table or view

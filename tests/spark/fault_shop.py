@@ -120,8 +120,7 @@ class Known:
 
     def noted(self, wh: monus.Warehouse, now: State) -> Known:
         """Together with the versions of now."""
-        versions = {name: wh.spark.sql(f"DESCRIBE HISTORY {_delta(wh, name)} LIMIT 1").first() for name in TABLES}
-        tables = self.tables | {(name, row["version"]): getattr(now, name) for name, row in versions.items()}
+        tables = self.tables | {(name, _version(wh, name)): getattr(now, name) for name in TABLES}
         known = Known(tables, dict(self.states))
         known.states[wh._catalog.view("im").pending_from - 1] = known.of(wh, "im")
         return known
@@ -239,6 +238,11 @@ def leftovers(wh: monus.Warehouse) -> list[str]:
     known = {Path(wh._catalog.view(name).location).name for name in names}
     found += [str(path) for path in wh.root.glob("views/*") if path.name not in known]
     return found
+
+
+def _version(wh: monus.Warehouse, table: str) -> int:
+    log = Path(wh._catalog.table(table).location.removeprefix("file:")) / "_delta_log"
+    return max(int(file.stem) for file in log.glob("*.json"))
 
 
 def _delta(wh: monus.Warehouse, table: str) -> str:

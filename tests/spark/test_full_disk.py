@@ -38,9 +38,9 @@ def fails_when_full(lab: Lab, name: str, choose: Callable[[list[Reached | None]]
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_full_disk(full: tuple[Lab, int], name: str) -> None:
-    """Every second fault point on one of the two disks; `make faults` has all of them on both."""
+    """Every fourth fault point on one of the two disks; `make faults` has all of them on both."""
     lab, half = full
-    fails_when_full(lab, name, lambda points: points[2 * half :: 4])
+    fails_when_full(lab, name, lambda points: points[4 * half :: 8])
 
 
 def test_after_a_full_disk(full: tuple[Lab, int]) -> None:
