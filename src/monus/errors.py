@@ -172,6 +172,12 @@ class ViewUnusable(MonusError):
     code = "VIEW_UNUSABLE"
 
 
+class PointUnreachable(MonusError):
+    """A view cannot be brought to this point: it is past it, or the point is not there yet."""
+
+    code = "POINT_UNREACHABLE"
+
+
 class ViewBusy(MonusError):
     """Another process is maintaining the view."""
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from monus.catalog.records import RefreshRecord, ViewRecord
-from monus.errors import NotSupported
+from monus.catalog.records import RefreshRecord, TaskRecord, ViewRecord
+from monus.errors import StatementInvalid
 from monus.maintenance.explain import Explanation, explain_view
 from monus.maintenance.invariants import verify_view
 from monus.maintenance.planner import RefreshPlan
+from monus.maintenance.points import To, sources_at
 from monus.maintenance.status import Status, status_of
 from monus.maintenance.verify import Verification
 from monus.sql.mode import Mode, parse_mode
-from monus.sql.policy import Lazy, Policy, parse_policy
+from monus.sql.policy import Policy, parse_policy
 
 if TYPE_CHECKING:
     from monus.warehouse import Warehouse
@@ -50,10 +51,23 @@ class View:
         return self._record.vector
 
     def refresh(
-        self, full: bool = False, *, dry_run: bool = False, wait_seconds: float = 60.0
+        self,
+        full: bool = False,
+        *,
+        to: To | None = None,
+        dry_run: bool = False,
+        wait_seconds: float = 60.0,
     ) -> RefreshRecord | RefreshPlan:
-        """Bring the view up to date; `dry_run` only says how."""
+        """Bring the view up to date; `dry_run` only says how.
+
+        `to`: up to a moment, or to versions of its tables, `{"sales": 7}`, between what it reflects and now.
+        """
         self._warehouse._check_open()
+        if to is not None:
+            if full or dry_run:
+                raise StatementInvalid("`to` is for incremental refreshes.", "Leave `full` and `dry_run` out.")
+            points = sources_at(self._warehouse.spark, self._warehouse._catalog, self._record, to)
+            return self._warehouse._maintainer.refresh(self.name, pinned=points, wait_seconds=wait_seconds)
         if dry_run:
             return self._warehouse._maintainer.plan(self.name, full)
         return self._warehouse._maintainer.refresh(self.name, full, wait_seconds=wait_seconds)
@@ -73,7 +87,6 @@ class View:
         self._warehouse._check_open()
         if refresh is not None:
             policy = parse_policy(refresh) if isinstance(refresh, str) else refresh
-            check_supported(policy)
             self._warehouse._alteration.set_policy(self.name, policy)
         if mode is not None:
             self._warehouse._alteration.set_mode(self.name, parse_mode(mode) if isinstance(mode, str) else mode)
@@ -103,6 +116,10 @@ class View:
         """What was done to the view, newest first."""
         return self._warehouse._catalog.refreshes(self._record.name, limit)
 
+    def tasks(self) -> list[TaskRecord]:
+        """What is still to be done for it, in commit order; only lazy views have tasks."""
+        return self._warehouse._catalog.tasks(self._record.name)
+
     def status(self) -> Status:
         return status_of(self._warehouse._maintainer, self._record)
 
@@ -111,8 +128,3 @@ class View:
 
     def __repr__(self) -> str:
         return f"View({self.name!r})"
-
-
-def check_supported(policy: Policy) -> None:
-    if isinstance(policy, Lazy):
-        raise NotSupported("REFRESH LAZY is not there yet.", "ON QUERY brings a view up to date when it is read.")

@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from monus.catalog.catalog import Catalog, set_aside_if_damaged
-from monus.catalog.records import RefreshRecord
+from monus.catalog.records import RefreshRecord, TaskRecord
 from monus.errors import MonusError, RefreshFailed, TransactionClosed, WarehouseClosed, WarehouseInvalid
 from monus.frontend.definition import spark_message
 from monus.maintenance.alteration import Alteration
@@ -30,6 +30,7 @@ from monus.maintenance.folder import MARK, check_folder, local_folder
 from monus.maintenance.lease import WAIT_SECONDS
 from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer
+from monus.maintenance.manager import BUSY_CPU, Manager, system_is_idle
 from monus.maintenance.names import Names
 from monus.maintenance.pins import ATTEMPTS, Pins, unsteady
 from monus.maintenance.planner import RefreshPlan
@@ -50,7 +51,7 @@ from monus.sql.policy import OnDemand, Policy, parse_policy
 from monus.sql.statements import BeginTransaction
 from monus.statements import run_statement
 from monus.store.session import local_session, require_delta, spark_is_running
-from monus.view import View, check_supported
+from monus.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -279,10 +280,20 @@ class Warehouse:
         self._check_open()
         return self._scheduler.run_due(now.astimezone(UTC) if now is not None else None)  # naive: local time
 
-    def maintenance(self, seconds: float = 1.0) -> AbstractContextManager[None]:
-        """`with wh.maintenance():` a thread calls `run_due` every so many seconds, until the block ends."""
+    def maintenance(self, seconds: float = 1.0, busy_cpu: float = BUSY_CPU) -> AbstractContextManager[None]:
+        """`with wh.maintenance():` a thread does what is due, and when idle what lazy views wait for, until the end.
+
+        The system is busy while Spark runs jobs of others, or the driver's machine uses more than this part of its CPU;
+        1 means that the CPU is not looked at.
+        """
         self._check_open()
-        return self._scheduler.running(seconds)
+        is_idle = partial(system_is_idle, self._spark, busy_cpu)
+        return self._scheduler.running(seconds, Manager(self._spark, self._catalog, self._maintainer, is_idle).work)
+
+    def tasks(self) -> list[TaskRecord]:
+        """What is still to be done for lazy views, in commit order."""
+        self._check_open()
+        return self._catalog.tasks()
 
     def optimize(self) -> list[str]:
         self._check_open()
@@ -366,7 +377,6 @@ class Warehouse:
         replace: bool,
     ) -> NewView:
         policy = parse_policy(refresh) if isinstance(refresh, str) else refresh or DEFAULT_POLICY
-        check_supported(policy)
         chosen = parse_mode(mode) if isinstance(mode, str) else mode or DEFAULT_MODE
         definition = self._definitions.of(query)
         return NewView(

@@ -40,6 +40,7 @@ class Checks:
             if self._verified.get(name) != looked_at:  # else it is what was verified before
                 self._verify(name, view)
                 self._verified[name] = looked_at
+        self._check_tasks()
         for name in fresh or []:
             before = (self.versions(), self.warehouse._catalog.views())
             rows, expected = bags({name: self.warehouse.table(name, fresh=True)})[name], self.model.now([name])[name]
@@ -72,6 +73,16 @@ class Checks:
             if same(view.reached, rows, kinds):
                 view.reached = rows
             view.stored = rows
+
+    def _check_tasks(self) -> None:
+        """A lazy view without a task is up to date, unless others wrote; and no task is left for what it reflects."""
+        for name, view in self.model.views.items():
+            if view.policy != "LAZY":
+                continue
+            tasks = self.warehouse.view(name).tasks()
+            self.happened["with tasks" if tasks else "without tasks"] += 1
+            if not tasks and not view.may_lag:
+                self.agrees(name, view.stored, self.model.of(name), f"{name}, which has no task")
 
     def _verify(self, name: str, view: ModelView) -> None:
         found = self.warehouse.view(name).verify()

@@ -31,7 +31,7 @@ EXPECTED = (
     "read inside: a query", "read inside: a current view", "read inside: a deferred view",
     "propagate append", "propagate none", "partial refresh", "partial refresh of nothing",
     "refresh", "refresh in full", "refresh all", "due: refresh", "due: propagate", "due: partial_refresh",
-    "fresh read", "fresh read of what is behind",
+    "fresh read", "fresh read of what is behind", "with tasks", "without tasks",
 )  # fmt: skip
 
 

@@ -293,7 +293,6 @@ def test_a_wait_that_is_too_long(wh: monus.Warehouse) -> None:
         ("ALTER MATERIALIZED VIEW c SET REFRESH EVERY MINUTE", StatementInvalid, "MINUTE"),
         ("ALTER MATERIALIZED VIEW c SET REFRESH", StatementInvalid, ""),
         ("ALTER MATERIALIZED VIEW c SET MODE SOMEHOW", StatementInvalid, "SOMEHOW"),
-        ("ALTER MATERIALIZED VIEW c SET REFRESH LAZY", NotSupported, "LAZY"),
         ("ALTER MATERIALIZED VIEW nobody SET REFRESH IMMEDIATE", UnknownView, "nobody"),
         ("ALTER MATERIALIZED VIEW a SET REFRESH IMMEDIATE", UnknownView, "a"),
         ("ALTER MATERIALIZED VIEW positive SET REFRESH ON QUERY", UnknownView, "positive"),

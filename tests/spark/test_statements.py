@@ -129,7 +129,6 @@ def test_create_if_not_exists_and_or_replace(wh: monus.Warehouse) -> None:
         ("CREATE MATERIALIZED VIEW x AS SELECT CAST('a' AS INT) AS n FROM sales", DefinitionInvalid, "CAST_INVALID"),
         ("CREATE MATERIALIZED VIEW x MODE STRICT AS SELECT rand() AS r FROM sales", NotIncremental, "rand"),
         ("CREATE MATERIALIZED VIEW x MODE STRICT AS SELECT item FROM sales LIMIT 1", NotIncremental, "Limit"),
-        ("CREATE MATERIALIZED VIEW x REFRESH LAZY AS SELECT item FROM sales", NotSupported, "LAZY"),
         ("CREATE MATERIALIZED VIEW per_item AS SELECT item FROM sales", NameExists, "view 'per_item'"),
         ("CREATE MATERIALIZED VIEW Sales AS SELECT item FROM sales", NameExists, "table 'Sales'"),
         ("CREATE OR REPLACE MATERIALIZED VIEW sales AS SELECT 1 AS a", NameExists, "table 'sales'"),
@@ -138,7 +137,6 @@ def test_create_if_not_exists_and_or_replace(wh: monus.Warehouse) -> None:
         ("DROP MATERIALIZED VIEW sales", UnknownView, "sales"),
         ("COMMIT", TransactionClosed, "No transaction is open"),
         ("ROLLBACK", TransactionClosed, "No transaction is open"),
-        ("ALTER MATERIALIZED VIEW per_item SET REFRESH LAZY", NotSupported, "LAZY"),
         ("ALTER MATERIALIZED VIEW nowhere REBUILD", UnknownView, "nowhere"),
         ("ALTER MATERIALIZED VIEW per_item RENAME TO renamed", InUse, "items_over"),
         ("ALTER MATERIALIZED VIEW items_over RENAME TO sales", NameExists, "sales"),
@@ -163,8 +161,6 @@ def test_create_view_takes_the_same_mistakes(wh: monus.Warehouse) -> None:
         wh.create_view("x", "SELECT item FROM sales", mode="perhaps")
     with refused(wh, StatementInvalid):
         wh.create_view("", "SELECT item FROM sales")
-    with refused(wh, NotSupported):
-        wh.create_view("x", "SELECT item FROM sales", refresh="lazy")
     with refused(wh, UnknownTable, "nobody"):
         wh.table("nobody")
     with refused(wh, UnknownView, "nobody"):

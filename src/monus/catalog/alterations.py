@@ -17,9 +17,11 @@ from monus.catalog.schema import (
     names,
     refreshes,
     sources,
+    tasks,
     views,
 )
 from monus.catalog.tables import claim_name, refuse_if_outstanding, refuse_if_read
+from monus.catalog.tasks import LAZY
 from monus.catalog.views import unknown_view
 
 TickKind: TypeAlias = Literal["refresh", "propagate"]
@@ -30,10 +32,14 @@ class Alterations(CatalogPart):
         self, lease: Lease, policy: str, next_refresh: datetime | None, next_propagate: datetime | None
     ) -> None:
         """Another policy, with the first ticks that it has."""
-        self._set(lease, policy=policy, next_refresh=next_refresh, next_propagate=next_propagate)
+        with self._database.write() as connection:
+            _set(connection, lease, policy=policy, next_refresh=next_refresh, next_propagate=next_propagate)
+            if policy != LAZY:
+                connection.execute(delete(tasks).where(tasks.c.view_key == key_of(lease.resource)))
 
     def set_mode(self, lease: Lease, mode: str) -> None:
-        self._set(lease, mode=mode)
+        with self._database.write() as connection:
+            _set(connection, lease, mode=mode)
 
     def rename_view(self, lease: Lease, new_name: str) -> None:
         """Give the view another name, under which its numbers go on; its table stays where it is.
@@ -64,12 +70,12 @@ class Alterations(CatalogPart):
             )
             return claimed.rowcount == 1
 
-    def _set(self, lease: Lease, **values: object) -> None:
-        with self._database.write() as connection:
-            require_lease(connection, lease)
-            changed = connection.execute(update(views).where(views.c.key == key_of(lease.resource)).values(**values))
-            if changed.rowcount == 0:
-                raise unknown_view(lease.resource)
+
+def _set(connection: Connection, lease: Lease, **values: object) -> None:
+    require_lease(connection, lease)
+    changed = connection.execute(update(views).where(views.c.key == key_of(lease.resource)).values(**values))
+    if changed.rowcount == 0:
+        raise unknown_view(lease.resource)
 
 
 def _move(connection: Connection, old: str, new: str, new_name: str) -> None:
@@ -81,7 +87,7 @@ def _move(connection: Connection, old: str, new: str, new_name: str) -> None:
     moved = {"key": literal(new), "name": literal(new_name)}
     copied = [moved.get(column.name, column) for column in views.c]
     connection.execute(insert(views).from_select(list(views.c), select(*copied).where(views.c.key == old)))
-    for dependent in (intents, batches, sources):
+    for dependent in (intents, batches, sources, tasks):
         connection.execute(update(dependent).where(dependent.c.view_key == old).values(view_key=new))
     connection.execute(delete(views).where(views.c.key == old))
     connection.execute(delete(names).where(names.c.key == old))

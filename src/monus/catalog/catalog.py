@@ -15,12 +15,13 @@ from monus.catalog.migrations import MIGRATIONS, Migration, migrate
 from monus.catalog.publication import Publication
 from monus.catalog.restoration import Restoration
 from monus.catalog.tables import Tables
+from monus.catalog.tasks import Tasks
 from monus.catalog.transactions import Transactions
 from monus.catalog.views import Views
 from monus.errors import CatalogUnavailable
 
 
-class Catalog(Tables, Views, Leases, Publication, Transactions, Alterations, History, Restoration):
+class Catalog(Tables, Views, Leases, Publication, Transactions, Tasks, Alterations, History, Restoration):
     """Safe to share between threads, and between processes that each open it."""
 
     @classmethod

@@ -38,8 +38,20 @@ def _add_transactions(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _add_tasks(connection: Connection) -> None:
+    number = "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT" if connection.dialect.name == "sqlite" else "SERIAL"
+    for statement in (
+        f"CREATE TABLE tasks (id {number}, view_key TEXT NOT NULL, sequence BIGINT NOT NULL, "
+        "transaction_id TEXT, statement BIGINT NOT NULL, changed JSON NOT NULL, created_at BIGINT NOT NULL, "
+        f"{'' if connection.dialect.name == 'sqlite' else 'PRIMARY KEY (id), '}"
+        "FOREIGN KEY(view_key) REFERENCES views (key))",
+        "CREATE INDEX ix_tasks_view_key ON tasks (view_key)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 # The first brings format 1 to format 2, and so on.
-MIGRATIONS: tuple[Migration, ...] = (_add_transactions,)
+MIGRATIONS: tuple[Migration, ...] = (_add_transactions, _add_tasks)
 FORMAT = len(MIGRATIONS) + 1
 
 

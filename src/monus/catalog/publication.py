@@ -7,6 +7,8 @@ under the condition `epoch = mine AND outstanding = n`: no row, no step.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from sqlalchemy import Connection, Row, and_, delete, insert, select, update
 
 from monus.catalog.history import write_refresh
@@ -14,6 +16,7 @@ from monus.catalog.leases import Lease, change_lease, mine, require_lease
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import BatchRecord, Intent, RefreshRecord, State, key_of
 from monus.catalog.schema import batches, intents, leases, views
+from monus.catalog.tasks import last_sequence, remove_covered, write_tasks
 from monus.catalog.views import unknown_view
 
 
@@ -86,6 +89,9 @@ class Publication(CatalogPart):
                     published_at=self._database.now(),
                 )
             )
+            remove_covered(connection, key_of(lease.resource), vector)
+            if pending_from > number:  # folded: those that read this view see it
+                _leave_tasks(connection, lease, number, self._database.now())
             write_refresh(connection, refresh)
 
     def publish_vector_only(
@@ -109,6 +115,7 @@ class Publication(CatalogPart):
             changed = connection.execute(update(views).where(views.c.key == key_of(lease.resource)).values(**values))
             if changed.rowcount == 0:
                 raise unknown_view(lease.resource)
+            remove_covered(connection, key_of(lease.resource), vector)
             if refresh is not None:
                 write_refresh(connection, refresh)
 
@@ -177,6 +184,13 @@ class Publication(CatalogPart):
             require_lease(connection, lease)
             these = and_(batches.c.view_key == key_of(lease.resource), batches.c.number <= upto)
             connection.execute(delete(batches).where(these))
+
+
+def _leave_tasks(connection: Connection, lease: Lease, number: int, now: datetime) -> None:
+    """For the lazy views over this one."""
+    key = key_of(lease.resource)
+    table_id = connection.scalar(select(views.c.table_id).where(views.c.key == key))
+    write_tasks(connection, now, last_sequence(connection), None, {key: {"id": table_id, "batch": number}})
 
 
 def _settle(connection: Connection, lease: Lease, number: int) -> Row[tuple[object, ...]]:

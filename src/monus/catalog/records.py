@@ -182,6 +182,23 @@ class TransactionRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """What one transaction left to be done for one lazy view.
+
+    `changed` are the states, by source, that the view has to reach; `transaction` is None for what others wrote.
+    `statement` is the first of the transaction that the view does not reflect.
+    """
+
+    view: str
+    sequence: int
+    transaction: str | None
+    statement: int
+    changed: Mapping[str, State | None]
+    created_at: datetime
+    in_progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """The outstanding transactions; as long as `count` is the same, none has begun or ended."""
 

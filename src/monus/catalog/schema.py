@@ -183,6 +183,20 @@ refreshes = Table(
     sqlite_autoincrement=True,
 )
 
+# What is still to be done for lazy views; a row goes when the view reflects it.
+tasks = Table(
+    "tasks",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("view_key", ForeignKey("views.key"), nullable=False, index=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("transaction_id", Text),
+    Column("statement", BigInteger, nullable=False),
+    Column("changed", JSON, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    sqlite_autoincrement=True,
+)
+
 # What was committed, in order: a row for each transaction, also for a statement that was one by itself. Without
 # `applied_at` it is outstanding.
 transactions = Table(

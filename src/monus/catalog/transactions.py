@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, insert, select, update
 
 from monus.catalog.leases import Lease, change_lease, mine, require_lease
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import Ledger, TransactionPart, TransactionRecord, key_of
 from monus.catalog.schema import leases, meta, transaction_parts, transactions
+from monus.catalog.tasks import Ignores, last_sequence, note_reached, pass_over, write_tasks
 
 _COUNT = "transactions"
 _WAREHOUSE = "warehouse"
@@ -43,6 +44,7 @@ class Transactions(CatalogPart):
             now, sequence = self._database.now(), _next_sequence(connection)
             record = TransactionRecord(str(uuid.uuid4()), sequence, statements, tuple(numbered), staging, now)
             _write(connection, record)
+            write_tasks(connection, now, sequence, record.id, {key_of(part.name): None for part in record.tables})
             _count(connection)
         return record
 
@@ -61,6 +63,11 @@ class Transactions(CatalogPart):
                     .where(_this(record, part), transaction_parts.c.reached.is_(None))
                     .values(reached=found.version, note=found.note)
                 )
+            states = {
+                key_of(part.name): {"id": part.before.get("id"), "version": reached[key_of(part.name)].version}
+                for part in record.tables
+            }
+            note_reached(connection, record.id, states)
 
     def end_transaction(self, held: Mapping[str, Lease], record: TransactionRecord) -> None:
         """All of it is applied: from now on readers see it."""
@@ -75,15 +82,21 @@ class Transactions(CatalogPart):
             connection.execute(update(transactions).where(this).values(applied_at=self._database.now()))
             _count(connection)
 
-    def record_statement(self, table: str, before: int, table_id: str, reached: int) -> None:
-        """A statement that was a transaction by itself: its one commit is there already."""
+    def record_statement(
+        self, table: str, before: int, table_id: str, reached: int, ignores: Ignores | None = None
+    ) -> None:
+        """A statement that was a transaction by itself: its one commit is there already.
+
+        `ignores` tells which views need no task for it.
+        """
+        key, now = key_of(table), self._database.now()
+        former, state = ({"id": table_id, "version": version} for version in (before, reached))
         with self._database.write() as connection:
-            part = TransactionPart(table, "table", {"version": before, "id": table_id}, reached=reached)
-            now = self._database.now()
-            _write(
-                connection,
-                TransactionRecord(str(uuid.uuid4()), _next_sequence(connection), 1, (part,), None, now, now),
-            )
+            part = TransactionPart(table, "table", former, reached=reached)
+            record = TransactionRecord(str(uuid.uuid4()), _next_sequence(connection), 1, (part,), None, now, now)
+            _write(connection, record)
+            passed = set() if ignores is None else pass_over(connection, key, former, state, ignores)
+            write_tasks(connection, now, record.sequence, record.id, {key: state}, passed)
             _count(connection)  # of two statements that follow each other nobody may see the second alone
 
     def ledger(self) -> Ledger:
@@ -143,7 +156,7 @@ def _this(record: TransactionRecord, part: TransactionPart) -> Any:
 
 
 def _next_sequence(connection: Connection) -> int:
-    return int(connection.scalar(select(func.max(transactions.c.sequence))) or 0) + 1
+    return last_sequence(connection) + 1
 
 
 def _count(connection: Connection) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from monus.catalog.leases import Lease, change_lease, ensure_lease, mine, require_lease
 from monus.catalog.part import CatalogPart
 from monus.catalog.records import ColumnRecord, SourceRecord, Unusable, ViewRecord, key_of
-from monus.catalog.schema import batches, intents, names, sources, views
+from monus.catalog.schema import batches, intents, names, sources, tasks, views
 from monus.catalog.tables import claim_name, keep, note_dropped, refuse_if_outstanding, refuse_if_read
 from monus.errors import DefinitionInvalid, UnknownTable, UnknownView
 
@@ -133,7 +133,7 @@ def _clear(connection: Connection, lease: Lease) -> None:
     """As the owner, remove what hangs on the view."""
     change_lease(connection, lease, mine(lease), outstanding=None)
     key = key_of(lease.resource)
-    for dependent in (intents, batches, sources):
+    for dependent in (intents, batches, sources, tasks):
         connection.execute(delete(dependent).where(dependent.c.view_key == key))
 
 

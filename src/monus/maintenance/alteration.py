@@ -19,12 +19,13 @@ from monus.maintenance.creation import Creation, check_name, check_policy, check
 from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.lease import held_lease
 from monus.maintenance.maintainer import Maintainer
+from monus.maintenance.manager import leave_tasks
 from monus.maintenance.names import Names
 from monus.maintenance.plans import Plans
 from monus.maintenance.protocol import prepare
 from monus.maintenance.schedule import first_ticks
 from monus.sql.mode import Mode
-from monus.sql.policy import Immediate, OnDemand, Policy
+from monus.sql.policy import Immediate, Lazy, OnDemand, Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Alteration:
             prepare(self.catalog, lease, self.spark)
             self.catalog.set_policy(lease, str(policy), *ticks)
             fault_point(FaultPoint.VIEW_ALTERED)
+        if policy == Lazy():
+            leave_tasks(self.spark, self.catalog, [self.catalog.view(record.name)])
         # A transaction that comes in between finds the new policy, and brings the view up to date itself.
         if policy == Immediate():
             self.maintainer.refresh(record.name)

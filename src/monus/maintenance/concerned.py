@@ -23,6 +23,10 @@ def is_differential(record: ViewRecord) -> bool:
     return parse_policy(record.policy) == OnDemand("DIFFERENTIAL")
 
 
+def is_lazy(record: ViewRecord) -> bool:
+    return isinstance(parse_policy(record.policy), Lazy)
+
+
 def reads_now(record: ViewRecord) -> bool:
     """Whether a query sees the view and the tables at one state; others are read at their own."""
     policy = parse_policy(record.policy)

@@ -136,6 +136,12 @@ class Maintainer:
         changes, lost = self._changes(record, plan, sources, record.pending_vector)
         return plan_refresh(self._facts(record, plan, sources, changes, lost, full))
 
+    def jobs_of_others(self, name: str) -> int:
+        """How many jobs run in this Spark that are not of the operation on the view."""
+        tracker, ours = self.spark.sparkContext.statusTracker(), self._board.running.get(key_of(name))
+        known = set() if ours is None else set(tracker.getJobIdsForGroup(ours.group))
+        return len(set(tracker.getActiveJobsIds()) - known)
+
     def cancel(self, name: str) -> bool:
         """Stop the operation that runs on the view in this process; its old state stays."""
         return self._board.cancel(name)

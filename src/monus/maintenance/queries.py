@@ -38,6 +38,7 @@ from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.pins import ATTEMPTS, unsteady
 from monus.maintenance.reading import Reading
+from monus.maintenance.screening import ignores_columns
 from monus.maintenance.sources import visible_rows
 from monus.maintenance.table_creation import TableCreation
 from monus.maintenance.targets import changed_targets, identifier_parts
@@ -166,7 +167,9 @@ class Queries:
         if committed.version is not None and committed.version > before.version:
             fault_point(FaultPoint.STATEMENT_COMMITTED)
             try:
-                self._lookup.catalog.record_statement(table.name, before.version, before.table_id, committed.version)
+                self._lookup.catalog.record_statement(
+                    table.name, before.version, before.table_id, committed.version, ignores_columns(plan, before)
+                )
             except CatalogUnavailable:
                 # The rows are there: an error would have the statement run again. Its commit is found as those of
                 # other writers are.

@@ -33,6 +33,7 @@ __all__ = [
 
 NEWEST_TESTED_JAVA = 21
 MOST_MAINTENANCE_PARTITIONS = 16
+BACKGROUND_POOL = "monus-background"
 
 
 def local_session(warehouse: Path, app_name: str = "monus") -> SparkSession:

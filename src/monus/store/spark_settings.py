@@ -41,6 +41,9 @@ def local_settings(warehouse: Path, environment: Mapping[str, str] = os.environ)
         # A refresh of one view uses some fifty generated classes. The default keeps a hundred, so a few views in turn
         # would have all of theirs compiled anew each time.
         "spark.sql.codegen.cache.maxEntries": "5000",
+        # Jobs of queries and of background maintenance share the cores by weight.
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": Path(__file__).with_name("scheduler_pools.xml").as_uri(),
         "spark.driver.memory": default_driver_memory(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -1,0 +1,160 @@
+"""The manager of lazy views (Zhou et al., section 2.2.2): when the system is idle, it does what tasks ask for.
+
+It wakes up every few seconds and does nothing while the system is busy. Otherwise it takes the view whose oldest task
+is the oldest, and brings it up to date by a job of low priority; one job covers all tasks of the view that are there,
+so that its transactions are never done out of order. A burst of queries stops the job: its tasks stay what they were.
+Several managers on one warehouse do no harm to each other, because a view has one owner at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from monus.catalog.catalog import Catalog
+from monus.catalog.records import RefreshRecord, SourceRecord, State, ViewRecord, key_of
+from monus.errors import MonusError, RefreshCancelled, UnknownView, ViewBusy
+from monus.frontend.definition import spark_message
+from monus.maintenance.concerned import is_lazy
+from monus.maintenance.maintainer import Maintainer
+from monus.maintenance.sources import TableSource, ViewSource
+from monus.maintenance.vectors import SourceState, to_json
+from monus.store.session import BACKGROUND_POOL
+
+logger = logging.getLogger(__name__)
+
+BUSY_CPU = 0.9
+BURST = 2  # jobs of others at once
+POLL_SECONDS = 0.1
+LONGEST_PAUSE = 300.0  # after a view could not be maintained
+
+
+@dataclass(slots=True)
+class Manager:
+    spark: SparkSession
+    catalog: Catalog
+    maintainer: Maintainer
+    is_idle: Callable[[], bool]
+    _failures: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By view, how often it failed in turn, and until when it is left alone."""
+
+    def work(self, stop: threading.Event) -> list[RefreshRecord]:
+        """One round: views with tasks, as long as the system is idle."""
+        if not self.is_idle():
+            return []
+        self.see_others()
+        done = []
+        for name in self.waiting():
+            if stop.is_set() or not self.is_idle():
+                break
+            if not self._is_left_alone(name):
+                done += self._maintain(name)
+        return done
+
+    def waiting(self) -> list[str]:
+        """The views that have tasks, those whose oldest is the oldest first."""
+        oldest: dict[str, int] = {}
+        for task in self.catalog.tasks():
+            oldest.setdefault(task.view, task.sequence)
+        return sorted((name for name in self.catalog.dependency_order() if name in oldest), key=oldest.__getitem__)
+
+    def see_others(self) -> None:
+        """What was written past Monus since the last look becomes tasks."""
+        leave_tasks(self.spark, self.catalog, self.catalog.views())
+
+    def _maintain(self, name: str) -> list[RefreshRecord]:
+        record = self.catalog.find_view(name)
+        if record is None or not record.usable or self._is_at_work(record):
+            return []
+        try:
+            with self._in_background(name):
+                done = self.maintainer.refresh(name, wait_seconds=0.0)
+        except (RefreshCancelled, ViewBusy, UnknownView):
+            return []
+        except Exception as error:  # also of Spark, while a source was opened: the others are to go on
+            failures = self._failures.get(key_of(name), (0, 0.0))[0] + 1
+            pause = min(LONGEST_PAUSE, 2.0**failures)
+            self._failures[key_of(name)] = (failures, time.monotonic() + pause)
+            message = error if isinstance(error, MonusError) else spark_message(error)
+            logger.error("%s is tried again in %.0f seconds: %s", name, pause, message)
+            return []
+        self._failures.pop(key_of(name), None)
+        return [done]
+
+    def _is_left_alone(self, name: str) -> bool:
+        return time.monotonic() < self._failures.get(key_of(name), (0, 0.0))[1]
+
+    def _is_at_work(self, record: ViewRecord) -> bool:
+        holder = self.catalog.holder(record.name)
+        return holder is not None and not holder.owner.is_dead()
+
+    @contextmanager
+    def _in_background(self, name: str) -> Iterator[None]:
+        """Queries come first: in a pool of low weight, and stopped by a burst of them."""
+        context, is_over = self.spark.sparkContext, threading.Event()
+        before = context.getLocalProperty("spark.scheduler.pool")
+        context.setLocalProperty("spark.scheduler.pool", BACKGROUND_POOL)
+        watcher = threading.Thread(target=self._give_way, args=(name, is_over), name="monus-watcher", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            watcher.join()
+            context.setLocalProperty("spark.scheduler.pool", before)  # type: ignore[arg-type]  # None removes it
+
+    def _give_way(self, name: str, is_over: threading.Event) -> None:
+        seen = 0
+        while not is_over.wait(POLL_SECONDS):
+            seen = seen + 1 if self.maintainer.jobs_of_others(name) >= BURST else 0
+            if seen > 1 and self.maintainer.cancel(name):
+                logger.info("The maintenance of %s gave way to queries", name)
+                return
+
+
+def leave_tasks(spark: SparkSession, catalog: Catalog, records: Iterable[ViewRecord]) -> None:
+    """For the lazy ones among these views that are behind without a task."""
+    opened: dict[str, State | None] = {}
+    in_doubt = {key_of(part.name) for record in catalog.ledger().outstanding for part in record.parts}
+    for record in records:
+        if not is_lazy(record) or not record.usable or record.batch == 0:
+            continue
+        for source in catalog.sources(record.name):
+            key = key_of(source.name)
+            if key not in opened:
+                # What is in doubt has tasks of its own, and is read at the version before.
+                opened[key] = None if key in in_doubt else _state(spark, catalog, source)
+            state = opened[key]
+            if state is not None:
+                catalog.add_task(record.name, {key: state})
+
+
+def _state(spark: SparkSession, catalog: Catalog, source: SourceRecord) -> State | None:
+    """None where it cannot be read: whoever reads the view is told why."""
+    try:
+        if source.kind == "table":
+            found: SourceState = TableSource(catalog.table(source.name), spark).state
+        else:
+            found = ViewSource(catalog.view(source.name), spark, catalog).state
+    except MonusError:
+        return None
+    return to_json({source.name: found})[source.name]  # type: ignore[no-any-return]
+
+
+def system_is_idle(spark: SparkSession, busy_cpu: float = BUSY_CPU) -> bool:
+    """Whether no Spark job runs here, and the machine has something to spare."""
+    if spark.sparkContext.statusTracker().getActiveJobsIds():
+        return False
+    return busy_cpu >= 1 or cpu_load(spark) < busy_cpu
+
+
+def cpu_load(spark: SparkSession) -> float:
+    """Of the driver's machine, as its JVM saw it since it was last asked; 0 where it cannot tell."""
+    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
+    return max(0.0, float(beans.getOperatingSystemMXBean().getCpuLoad()))

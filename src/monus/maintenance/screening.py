@@ -1,0 +1,43 @@
+"""Screening by columns (Zhou et al., readily ignorable updates): no row is looked at, so the user never waits for it.
+
+An UPDATE that sets only columns that a view does not read leaves the view as it is: the rows are as many as before, and
+what the view sees of them is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monus.catalog.tasks import Ignores
+from monus.frontend.dml_rows import GENERATED
+from monus.frontend.jvm import class_name, items
+from monus.store.delta_table import Snapshot
+
+
+def ignores_columns(plan: Any, table: Snapshot) -> Ignores | None:
+    """For a parsed statement: which views need not know of it; None if all do."""
+    changed = _columns_set(plan, table)
+    if changed is None:
+        return None
+
+    def ignores(definition: Mapping[str, Any], source: str) -> bool:
+        read = definition.get("reads", {}).get(source)
+        return read is not None and not definition.get("may_change") and not changed & {name.lower() for name in read}
+
+    return ignores
+
+
+def _columns_set(plan: Any, table: Snapshot) -> set[str] | None:
+    if class_name(plan) != "UpdateTable" or any(GENERATED in field.metadata for field in table.schema):
+        return None  # a generated column follows those that it is computed from
+    columns, found = {name.lower() for name in table.schema.names}, set[str]()
+    for assignment in items(plan.assignments()):
+        if class_name(assignment.key()) != "UnresolvedAttribute":
+            return None
+        # The column may stand behind an alias, and before the name of a field: whichever word is one counts.
+        named = {str(part).lower() for part in items(assignment.key().nameParts())} & columns
+        if not named:
+            return None
+        found |= named
+    return found
