@@ -30,7 +30,7 @@ from monus.maintenance.folder import MARK, check_folder, local_folder
 from monus.maintenance.lease import WAIT_SECONDS
 from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer
-from monus.maintenance.manager import BUSY_CPU, Manager, system_is_idle
+from monus.maintenance.manager import BUSY_CPU, Manager, SystemIsIdle
 from monus.maintenance.names import Names
 from monus.maintenance.pins import ATTEMPTS, Pins, unsteady
 from monus.maintenance.planner import RefreshPlan
@@ -287,7 +287,7 @@ class Warehouse:
         1 means that the CPU is not looked at.
         """
         self._check_open()
-        is_idle = partial(system_is_idle, self._spark, busy_cpu)
+        is_idle = SystemIsIdle(self._spark, busy_cpu)
         return self._scheduler.running(seconds, Manager(self._spark, self._catalog, self._maintainer, is_idle).work)
 
     def tasks(self) -> list[TaskRecord]:

@@ -22,6 +22,7 @@ from monus.catalog.records import RefreshRecord, SourceRecord, State, ViewRecord
 from monus.errors import MonusError, RefreshCancelled, UnknownView, ViewBusy
 from monus.frontend.definition import spark_message
 from monus.maintenance.concerned import is_lazy
+from monus.maintenance.cpu import CpuMeter
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.sources import TableSource, ViewSource
 from monus.maintenance.vectors import SourceState, to_json
@@ -147,14 +148,15 @@ def _state(spark: SparkSession, catalog: Catalog, source: SourceRecord) -> State
     return to_json({source.name: found})[source.name]  # type: ignore[no-any-return]
 
 
-def system_is_idle(spark: SparkSession, busy_cpu: float = BUSY_CPU) -> bool:
+@dataclass(slots=True)
+class SystemIsIdle:
     """Whether no Spark job runs here, and the machine has something to spare."""
-    if spark.sparkContext.statusTracker().getActiveJobsIds():
-        return False
-    return busy_cpu >= 1 or cpu_load(spark) < busy_cpu
 
+    spark: SparkSession
+    busy_cpu: float = BUSY_CPU
+    _meter: CpuMeter = field(default_factory=CpuMeter)
 
-def cpu_load(spark: SparkSession) -> float:
-    """Of the driver's machine, as its JVM saw it since it was last asked; 0 where it cannot tell."""
-    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
-    return max(0.0, float(beans.getOperatingSystemMXBean().getCpuLoad()))
+    def __call__(self) -> bool:
+        if self.spark.sparkContext.statusTracker().getActiveJobsIds():
+            return False
+        return self.busy_cpu >= 1 or self._meter.used() < self.busy_cpu
