@@ -46,6 +46,9 @@ class Reading:
             names.register(record.name, record.location)  # another process made it, or plain Spark dropped the name
         if isinstance(record, TableRecord):
             return Found(lambda: analyzed(self.pins.table(record).read(self._spark)), names.parts(record.name))
+        seen = self.pins.view_record(record.name)
+        if not seen.usable or seen.batch == 0:  # nor are its earlier versions read
+            raise unusable(seen)
         return Found(lambda: analyzed(visible_rows(self._spark, self.view(record.name))), names.parts(record.name))
 
     def rows(self, name: str, fresh: bool = False) -> DataFrame:
