@@ -6,7 +6,7 @@ ARGS ?=
 SEED ?=
 MINUTES ?= 10
 SF ?= 1
-WORKERS ?= 2
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick faults lint format bench fuzz clean
@@ -24,7 +24,7 @@ $(READY): pyproject.toml requirements-dev.lock scripts/setup scripts/fetch_jars.
 demo: $(READY) ## the retail example: two views over a million sales, refreshed incrementally
 	@$(BIN)/python examples/retail.py
 
-test: $(READY) ## all tests, by two processes with a Spark each; ARGS="-k name" for some, WORKERS=0 for one process
+test: $(READY) ## all tests, by three processes with a Spark each; ARGS="-k name" for some, WORKERS=0 for one process
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 quick: $(READY) ## the tests that need no Spark (seconds)

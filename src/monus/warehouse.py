@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -280,15 +281,17 @@ class Warehouse:
         self._check_open()
         return self._scheduler.run_due(now.astimezone(UTC) if now is not None else None)  # naive: local time
 
-    def maintenance(self, seconds: float = 1.0, busy_cpu: float = BUSY_CPU) -> AbstractContextManager[None]:
-        """`with wh.maintenance():` a thread does what is due, and when idle what lazy views wait for, until the end.
+    @contextmanager
+    def maintenance(self, seconds: float = 1.0, busy_cpu: float = BUSY_CPU) -> Iterator[None]:
+        """`with wh.maintenance():` threads do what is due, and when idle what lazy views wait for, until the end.
 
         The system is busy while Spark runs jobs of others, or the driver's machine uses more than this part of its CPU;
         1 means that the CPU is not looked at.
         """
         self._check_open()
-        is_idle = SystemIsIdle(self._spark, busy_cpu)
-        return self._scheduler.running(seconds, Manager(self._spark, self._catalog, self._maintainer, is_idle).work)
+        manager = Manager(self._spark, self._catalog, self._maintainer, SystemIsIdle(self._spark, busy_cpu))
+        with self._scheduler.running(seconds), manager.running(seconds):
+            yield
 
     def tasks(self) -> list[TaskRecord]:
         """What is still to be done for lazy views, in commit order."""

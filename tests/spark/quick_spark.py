@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import monus.store
 from monus.store.session import local_session
 
-MEMORY = "3g"  # several test processes run side by side
+MEMORY = "2g"  # several test processes run side by side
 SETTINGS = {
     # Generating and compiling Java for every plan takes longer than running it.
     "spark.sql.codegen.wholeStage": "false",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import monus
+from monus.catalog.tasks import covers
 from tests.spark.end_to_end import Mismatch
 from tests.spark.random_sql import TABLES
 from tests.spark.scenario_model import INVARIANTS, Bag, Model, ModelView, bags, same
@@ -80,6 +81,8 @@ class Checks:
             if view.policy != "LAZY":
                 continue
             tasks = self.warehouse.view(name).tasks()
+            vector = self.warehouse._catalog.view(name).vector
+            equal([task for task in tasks if covers(vector, task.changed)], [], f"tasks of {name} that are done")
             self.happened["with tasks" if tasks else "without tasks"] += 1
             if not tasks and not view.may_lag:
                 self.agrees(name, view.stored, self.model.of(name), f"{name}, which has no task")

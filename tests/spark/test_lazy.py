@@ -160,6 +160,52 @@ def test_updates_of_columns_that_a_view_does_not_read(wh: monus.Warehouse, job_c
         assert wh.view(name).verify().ok
 
 
+def test_an_update_that_is_not_alone_is_looked_at(wh: monus.Warehouse) -> None:
+    """Rows that come before an UPDATE of another column, and after the look at the table, count."""
+    run = wh._queries.execute
+
+    def after_another(plan: Any, writes_to: str | None = None) -> Any:
+        wh._queries.execute = run  # type: ignore[method-assign]
+        wh.spark.sql(f"INSERT INTO delta.`{wh._catalog.table('t').location}` VALUES (90, 1, 9000, 'n')")
+        return run(plan, writes_to)
+
+    wh._queries.execute = after_another  # type: ignore[method-assign]
+    wh.sql("UPDATE t SET note = 'z'")
+    assert waiting(wh) == {"counted": 1, "filtered": 1}
+    assert rows(wh, "SELECT * FROM filtered") == rows(wh, FILTERED)
+
+
+def test_names_that_stand_for_other_columns(wh: monus.Warehouse) -> None:
+    """A column by another name, and a query that is not understood."""
+    wh.sql("CREATE TEMPORARY VIEW other_names AS SELECT x AS note, k, g, note AS x FROM t")
+    wh.sql("UPDATE other_names SET note = 777 WHERE k = 2")
+    wh.spark.catalog.dropTempView("other_names")
+    assert waiting(wh) == {"counted": 1, "filtered": 1}
+    wh.create_view(
+        "numbered",
+        "SELECT k, row_number() OVER (ORDER BY k) AS n FROM (TABLE u UNION ALL SELECT k, x FROM t) v(k, w)",
+        refresh="LAZY",
+    )
+    wh.sql("UPDATE u SET w = 8")
+    assert "numbered" in waiting(wh)
+
+
+def test_a_task_that_comes_late(wh: monus.Warehouse) -> None:
+    """Somebody has brought the view there before the statement is recorded."""
+    record = wh._catalog.record_statement
+
+    def late(*words: Any) -> None:
+        wh.table("filtered")
+        record(*words)
+
+    wh._catalog.record_statement = late  # type: ignore[method-assign]
+    try:
+        wh.sql("INSERT INTO t VALUES (4, 2, 400, 'c')")
+    finally:
+        wh._catalog.record_statement = record  # type: ignore[method-assign]
+    assert waiting(wh) == {"counted": 1}
+
+
 def test_a_generated_column_follows_another(wh: monus.Warehouse) -> None:
     wh.sql("CREATE TABLE made (a INT, b INT GENERATED ALWAYS AS (a + 1))")
     wh.sql("INSERT INTO made (a) VALUES (1)")
@@ -231,6 +277,7 @@ def test_it_gives_way_to_a_burst_of_queries(wh: monus.Warehouse) -> None:
         query.join()
     assert not maintainer.is_alive() and done == []
     assert waiting(wh) == {"slow": 1}
+    assert "RefreshCancelled" in str(wh.view("slow").history(1)[0].error)
     wh.sql("DELETE FROM many WHERE id >= 10")
     assert a_round(wh) == ["slow"]
     assert rows(wh, "SELECT * FROM slow") == [(10,)]
@@ -260,6 +307,21 @@ def test_a_view_is_brought_to_a_point(wh: monus.Warehouse) -> None:
     assert view.verify().ok
 
 
+def test_a_point_has_all_of_a_transaction(wh: monus.Warehouse) -> None:
+    view, before = wh.view("counted"), wh._catalog.view("counted").vector
+    with wh.transaction() as tx:
+        tx.sql("INSERT INTO t VALUES (4, 2, 400, 'c')")
+        tx.sql("INSERT INTO u VALUES (2, 9)")
+    at = {name: before[name]["version"] for name in ("t", "u")}
+    with pytest.raises(PointUnreachable, match="part of it"):
+        view.refresh(to={"t": at["t"] + 1})
+    committed = wh.view("counted").tasks()[0].created_at
+    view.refresh(to=committed)  # before its commits
+    assert wh._catalog.view("counted").vector == before
+    view.refresh(to={name: version + 1 for name, version in at.items()})
+    assert view.status().fresh
+
+
 def test_tasks_go_with_their_view_and_its_policy(wh: monus.Warehouse) -> None:
     wh.create_view("more", FILTERED, refresh="LAZY")
     wh.sql("INSERT INTO t VALUES (4, 2, 400, 'c')")
@@ -272,7 +334,8 @@ def test_tasks_go_with_their_view_and_its_policy(wh: monus.Warehouse) -> None:
     assert a_round(wh) == BOTH
 
 
-def test_a_view_that_fails_is_left_alone_for_a_while(wh: monus.Warehouse) -> None:
+def test_a_view_that_fails_is_left_alone_for_a_while(wh: monus.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("monus.maintenance.manager.FIRST_PAUSE", 1000.0)
     wh.create_view("divided", "SELECT k, 100 / x AS d FROM t", refresh="LAZY")
     wh.sql("INSERT INTO t VALUES (60, 2, 0, 'c')")
     found, stop = manager(wh), threading.Event()
@@ -304,7 +367,8 @@ def test_in_a_thread_of_its_own(wh: monus.Warehouse) -> None:
         wait_until(lambda: not wh.tasks())
 
 
-def test_a_process_of_its_own(wh: monus.Warehouse) -> None:
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_of_its_own(wh: monus.Warehouse, ended_by: signal.Signals) -> None:
     """`monus run`, ended as a service is."""
     wh.sql("INSERT INTO t VALUES (4, 2, 400, 'c')")
     process = subprocess.Popen(
@@ -315,7 +379,7 @@ def test_a_process_of_its_own(wh: monus.Warehouse) -> None:
     try:
         assert process.stdout is not None and process.stdout.readline().startswith("Maintaining")
         wait_until(lambda: not wh.tasks())
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(ended_by)
         _, errors = process.communicate(timeout=60)
     finally:
         process.kill()

@@ -52,6 +52,8 @@ def is_mended(wh: monus.Warehouse, view: str) -> None:
     """Refused to readers until it is computed anew; from there it goes on incrementally."""
     with pytest.raises(ViewUnusable, match=f"REFRESH MATERIALIZED VIEW {view} FULL"):
         wh.table(view)
+    with pytest.raises(ViewUnusable):
+        wh.sql(f"SELECT * FROM {view} VERSION AS OF 0")
     assert not wh.view(view).status().usable
     wh.sql(f"REFRESH MATERIALIZED VIEW {view} FULL")
     assert wh.view(view).verify().ok

@@ -36,13 +36,19 @@ class Tasks(CatalogPart):
         """For what somebody else wrote, once it is seen; nothing if a task or the view itself covers it already."""
         with self._database.write() as connection:
             row = connection.execute(select(views).where(views.c.key == key_of(view))).one_or_none()
-            if row is None or row.policy != LAZY or covers(row.vector, changed):
+            if row is None or row.policy != LAZY or is_at(row.vector, changed):
                 return False
             known = connection.scalars(select(tasks.c.changed).where(tasks.c.view_key == row.key)).all()
-            if any(_at_least(each, changed) for each in known):
+            if any(is_at(each, changed) for each in known):
                 return False
             _write(connection, row.key, last_sequence(connection), None, changed, self._database.now())
         return True
+
+    def forget_tasks(self, view: str) -> None:
+        """Those that the view reflects already: they came after whoever brought it there."""
+        with self._database.write() as connection:
+            vector = connection.scalar(select(views.c.vector).where(views.c.key == key_of(view)))
+            remove_covered(connection, key_of(view), vector or {})
 
 
 def write_tasks(
@@ -55,9 +61,10 @@ def write_tasks(
 ) -> None:
     """One for each lazy view that reads any of these sources, by key; None where the state is not known yet."""
     for view, read in _lazy_readers(connection, changed).items():
-        if view in passed:
-            continue
         of_view = {key: changed[key] for key in read}
+        vector = connection.scalar(select(views.c.vector).where(views.c.key == view))
+        if view in passed or covers(vector or {}, of_view):  # a quick reader may have brought it there already
+            continue
         _write(connection, view, sequence, transaction_id, of_view, now)
 
 
@@ -101,6 +108,15 @@ def covers(vector: State, changed: Mapping[str, State | None]) -> bool:
     return all(state is not None and _reaches(at.get(key), state) for key, state in changed.items())
 
 
+def is_at(states: Mapping[str, State | None], newest: Mapping[str, State]) -> bool:
+    """Whether a vector, or what a task asks for, is at the newest states of these sources."""
+    at = {key_of(name): state for name, state in states.items()}
+    return all(
+        (known := at.get(key)) is not None and known["id"] == state["id"] and _reaches(known, state)
+        for key, state in newest.items()
+    )
+
+
 def last_sequence(connection: Connection) -> int:
     return int(connection.scalar(select(func.max(transactions.c.sequence))) or 0)
 
@@ -136,10 +152,6 @@ def _reaches(at: State | None, wanted: State) -> bool:
     if at is None or at["id"] != wanted["id"]:
         return at is not None
     return bool(at["version"] >= wanted["version"] if "version" in wanted else at["batch"] >= wanted["batch"])
-
-
-def _at_least(known: Mapping[str, State | None], changed: Mapping[str, State]) -> bool:
-    return all(known.get(key) is not None and _reaches(known[key], state) for key, state in changed.items())
 
 
 def _moved(vector: Mapping[str, Any], key: str, before: State, reached: State) -> dict[str, Any] | None:

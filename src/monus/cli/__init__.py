@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from monus.errors import MonusError
 from monus.warehouse import connect
@@ -20,16 +21,17 @@ def main(words: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    if not Path(options.folder).is_dir():
+        sys.stderr.write(f"There is no folder {options.folder}; monus.connect(folder) makes a warehouse.\n")
+        return 1
     try:
-        with (
-            connect(options.folder, catalog=options.catalog) as warehouse,
-            warehouse.maintenance(options.seconds, options.busy_cpu),
-        ):
-            sys.stdout.write(f"Maintaining {warehouse.root}; Ctrl-C ends it.\n")
-            sys.stdout.flush()
-            stop.wait()
+        with connect(options.folder, catalog=options.catalog) as warehouse:
+            for number in (signal.SIGINT, signal.SIGTERM):  # only now: Spark sets a handler of its own
+                signal.signal(number, lambda *_: stop.set())
+            with warehouse.maintenance(options.seconds, options.busy_cpu):
+                sys.stdout.write(f"Maintaining {warehouse.root}; Ctrl-C ends it.\n")
+                sys.stdout.flush()
+                stop.wait()
     except MonusError as error:
         sys.stderr.write(f"{error}\n")
         return 1

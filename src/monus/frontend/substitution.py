@@ -278,10 +278,13 @@ class _Substitution:
         fields = self._fields(node)
         fields[0] = self._renamed(inner, found)
         travel = node if fields[0] is inner else node.makeCopy(fields)
+        by_name = node if travel is node else self._aliased(parts, travel)
+        if found.read is None:
+            return by_name
         names = [a.name() for a in items(analyzed(frame_of(self._spark, travel)).output())]
         shown = [name for name in names if not name.startswith("__")]
-        if found.read is None or shown == names:
-            return node if travel is node else self._aliased(parts, travel)
+        if shown == names:
+            return by_name
         unresolved = self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
         columns = to_seq(self._jvm, [unresolved(to_seq(self._jvm, [name])) for name in shown])
         project = self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project(columns, travel)

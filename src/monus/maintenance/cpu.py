@@ -18,7 +18,7 @@ class CpuMeter:
         """Where the system does not count, by the load of the last minute."""
         now = _ticks()
         if now is None or self._last is None:
-            return os.getloadavg()[0] / (os.cpu_count() or 1)
+            return os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
         (total, idle), (total_before, idle_before), self._last = now, self._last, now
         passed = total - total_before
         return 1.0 - (idle - idle_before) / passed if passed > 0 else 0.0

@@ -343,7 +343,7 @@ class Creation:
             self._names.register(record.name, record.location)
         return self._maintainer.fill(record.name, lease)
 
-    def _schemas(self, plan: ViewPlan) -> dict[str, dict[str, dict[str, str]]]:
+    def _schemas(self, plan: ViewPlan) -> dict[str, Any]:
         """The columns of the sources now, and those that the view reads: by these a change of schema is noticed."""
         schemas, used = {}, {}
         for name in plan.sources:
@@ -353,7 +353,7 @@ class Creation:
             read = plan.columns_read(name, known.location)
             schemas[key_of(name)] = columns
             used[key_of(name)] = {column: kind for column, kind in columns.items() if column.lower() in read}
-        return {"schemas": schemas, "reads": used}
+        return {"schemas": schemas, "reads": used, "is_understood": plan.query is not None}
 
     def _undo(self, record: ViewRecord, lease: Lease) -> None:
         try:

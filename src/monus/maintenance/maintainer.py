@@ -28,7 +28,7 @@ from monus.errors import (
 )
 from monus.frontend.definition import spark_message
 from monus.maintenance.applying import Applying, Vectors, has_pending, unusable
-from monus.maintenance.concerned import is_differential, is_immediate
+from monus.maintenance.concerned import is_differential, is_immediate, is_lazy
 from monus.maintenance.derive import Deriver, ViewChange
 from monus.maintenance.fault_points import FaultPoint, fault_point
 from monus.maintenance.fold import (
@@ -136,15 +136,16 @@ class Maintainer:
         changes, lost = self._changes(record, plan, sources, record.pending_vector)
         return plan_refresh(self._facts(record, plan, sources, changes, lost, full))
 
-    def jobs_of_others(self, name: str) -> int:
-        """How many jobs run in this Spark that are not of the operation on the view."""
-        tracker, ours = self.spark.sparkContext.statusTracker(), self._board.running.get(key_of(name))
-        known = set() if ours is None else set(tracker.getJobIdsForGroup(ours.group))
+    def jobs_of_others(self, thread: int) -> int:
+        """How many jobs run in this Spark that no operation of this thread has started."""
+        tracker = self.spark.sparkContext.statusTracker()
+        ours = [jobs.group for jobs in list(self._board.running.values()) if jobs.thread == thread]
+        known = {number for group in ours for number in tracker.getJobIdsForGroup(group)}
         return len(set(tracker.getActiveJobsIds()) - known)
 
-    def cancel(self, name: str) -> bool:
-        """Stop the operation that runs on the view in this process; its old state stays."""
-        return self._board.cancel(name)
+    def cancel(self, name: str, thread: int | None = None) -> bool:
+        """Stop the operation that runs on the view in this process, or in this thread; its old state stays."""
+        return self._board.cancel(name, thread)
 
     def sources(self, record: ViewRecord, pinned: Mapping[str, Source] | None = None) -> dict[str, Source]:
         """The sources at their present states, or at those that were pinned before."""
@@ -179,6 +180,8 @@ class Maintainer:
         if DeltaTable(self.spark, record.location).version() != record.version:
             return None  # somebody wrote to the view's table: under the lease it is seen what
         found = operation.describe("none", "NO_CHANGE", "No source has changed.", (numbers(vector), numbers(vector)))
+        if is_lazy(record) and self.catalog.tasks(record.name):
+            self.catalog.forget_tasks(record.name)
         self.catalog.record_refresh(found)
         return found
 

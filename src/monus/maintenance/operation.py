@@ -63,9 +63,9 @@ class Board:
 
     running: dict[str, Jobs] = field(default_factory=dict)
 
-    def cancel(self, view: str) -> bool:
+    def cancel(self, view: str, thread: int | None) -> bool:
         jobs = self.running.get(key_of(view))
-        if jobs is None:
+        if jobs is None or thread not in (None, jobs.thread):
             return False
         jobs.cancel()
         return True

@@ -38,7 +38,7 @@ from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.pins import ATTEMPTS, unsteady
 from monus.maintenance.reading import Reading
-from monus.maintenance.screening import ignores_columns
+from monus.maintenance.screening import ignores_columns, is_only_update
 from monus.maintenance.sources import visible_rows
 from monus.maintenance.table_creation import TableCreation
 from monus.maintenance.targets import changed_targets, identifier_parts
@@ -160,16 +160,19 @@ class Queries:
             return self._commit(plan, table)
 
     def _commit(self, plan: Any, table: TableRecord) -> DataFrame:
-        before = DeltaTable(self._spark, table.location).snapshot()
+        delta = DeltaTable(self._spark, table.location)
+        before = delta.snapshot()
         with last_commit(self._spark) as committed:
             is_restore = class_name(plan) == "RestoreTableStatement"  # which takes nothing but a name
+            ignores = ignores_columns(plan, before, lambda parts: self._is_table(parts, table))
             result = self.execute(plan if is_restore else self.substituted(plan), table.location)
         if committed.version is not None and committed.version > before.version:
             fault_point(FaultPoint.STATEMENT_COMMITTED)
+            reached = min(committed.version, delta.last_seen().version)  # another thread may have committed elsewhere
+            if not is_only_update(delta, before, reached):
+                ignores = None
             try:
-                self._lookup.catalog.record_statement(
-                    table.name, before.version, before.table_id, committed.version, ignores_columns(plan, before)
-                )
+                self._lookup.catalog.record_statement(table.name, before.version, before.table_id, reached, ignores)
             except CatalogUnavailable:
                 # The rows are there: an error would have the statement run again. Its commit is found as those of
                 # other writers are.
@@ -244,6 +247,10 @@ class Queries:
 
         substitute(self._spark, target, note)
         return found
+
+    def _is_table(self, parts: Parts, table: TableRecord) -> bool:
+        """Whether the name is the table's own, and not that of a view of Spark over it."""
+        return not self._is_hidden(parts) and self._lookup.record(parts) == table
 
     def _is_hidden(self, parts: Parts) -> bool:
         is_temporary = session_view(self._spark, parts) is not None

@@ -23,6 +23,8 @@ from monus.maintenance.sources import visible_rows
 from monus.maintenance.vectors import TableState, from_json, to_json
 from monus.sql.policy import OnQuery, parse_policy
 
+QUERY_WAIT_SECONDS = 600.0
+
 
 class Reading:
     """One look at the warehouse."""
@@ -46,6 +48,9 @@ class Reading:
             names.register(record.name, record.location)  # another process made it, or plain Spark dropped the name
         if isinstance(record, TableRecord):
             return Found(lambda: analyzed(self.pins.table(record).read(self._spark)), names.parts(record.name))
+        seen = self.pins.view_record(record.name)
+        if not seen.usable or seen.batch == 0:  # nor are its earlier versions read
+            raise unusable(seen)
         return Found(lambda: analyzed(visible_rows(self._spark, self.view(record.name))), names.parts(record.name))
 
     def rows(self, name: str, fresh: bool = False) -> DataFrame:
@@ -86,7 +91,8 @@ class Reading:
         state = to_json({name: source.state for name, source in found.items()})
         if record.vector == state and not has_pending(record) and not record.definition.get("may_change"):
             return record
-        self._maintainer.refresh(record.name, pinned=found)
+        # Whoever maintains it already is waited for, which takes longer in the background than here.
+        self._maintainer.refresh(record.name, pinned=found, wait_seconds=QUERY_WAIT_SECONDS)
         return self.pins.view_record(record.name)
 
     def _is_at_pins(self, view: ViewRecord) -> bool:

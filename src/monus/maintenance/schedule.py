@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from pyspark.sql import SparkSession
@@ -29,8 +28,6 @@ from monus.sql.policy import Every, Interval, Policy, parse_policy
 
 logger = logging.getLogger(__name__)
 
-Worker: TypeAlias = Callable[[threading.Event], object]
-"""Does what there is to do, until the event says stop."""
 Scheduled: TypeAlias = Literal["refresh", "partial_refresh", "propagate"]
 
 
@@ -102,14 +99,13 @@ class Scheduler:
         return self._run(now, threading.Event())
 
     @contextmanager
-    def running(self, seconds: float = 1.0, then: Worker | None = None) -> Iterator[None]:
-        """Run what is due every so many seconds, and `then` what need not be done now, in a thread of its own.
+    def running(self, seconds: float = 1.0) -> Iterator[None]:
+        """Run what is due every so many seconds, in a thread of its own.
 
         When the block ends nothing more is begun; what is under way is waited for, because a tick is claimed for it.
         """
         stop = threading.Event()
-        work = partial(self._run_until, stop, seconds, then)
-        thread = threading.Thread(target=work, name="monus-scheduler", daemon=True)
+        thread = threading.Thread(target=self._run_until, args=(stop, seconds), name="monus-scheduler", daemon=True)
         thread.start()
         try:
             yield
@@ -117,20 +113,15 @@ class Scheduler:
             stop.set()
             thread.join()
 
-    def _run_until(self, stop: threading.Event, seconds: float, then: Worker | None) -> None:
+    def _run_until(self, stop: threading.Event, seconds: float) -> None:
         while not stop.is_set():
-            for work in (self._due, then):
-                try:
-                    if work is not None and not stop.is_set():
-                        work(stop)
-                except RefreshFailed as error:
-                    logger.error("%s", error)
-                except Exception:  # whatever it is, the next round may succeed
-                    logger.exception("What was to be done could not be looked up")
+            try:
+                self._run(None, stop)
+            except RefreshFailed as error:
+                logger.error("%s", error)
+            except Exception:  # whatever it is, the next round may succeed
+                logger.exception("What was due could not be looked up")
             stop.wait(seconds)
-
-    def _due(self, stop: threading.Event) -> list[RefreshRecord]:
-        return self._run(None, stop)
 
     def _run(self, now: datetime | None, stop: threading.Event) -> list[RefreshRecord]:
         records = self._records()

@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -53,6 +53,7 @@ class Jobs:
     spark: SparkSession
     group: str
     cancelled: bool = False
+    thread: int = field(default_factory=threading.get_ident)
 
     def count(self) -> int:
         """How many jobs the group has started so far."""

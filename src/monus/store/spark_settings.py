@@ -43,16 +43,19 @@ def local_settings(warehouse: Path, environment: Mapping[str, str] = os.environ)
         "spark.sql.codegen.cache.maxEntries": "5000",
         # Jobs of queries and of background maintenance share the cores by weight.
         "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": Path(__file__).with_name("scheduler_pools.xml").as_uri(),
+        # Not as a URI: Hadoop takes `%20` for what it says.
+        "spark.scheduler.allocation.file": f"file:{Path(__file__).absolute().with_name('scheduler_pools.xml')}",
         "spark.driver.memory": default_driver_memory(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    if not _has_own_logging(environment):
+    if not _has_own(environment, "log4j2.*"):
         log4j = Path(__file__).with_name("log4j2.properties").as_uri()
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j}"
+    if any(name.startswith("spark.scheduler.") for name in user) or _has_own(environment, "fairscheduler.xml"):
+        settings = {name: value for name, value in settings.items() if not name.startswith("spark.scheduler.")}
     settings = {name: value for name, value in settings.items() if name not in user}
     master = user.get("spark.master", "")
     settings["spark.master"] = master if master.startswith("local") else "local[*]"
@@ -106,9 +109,9 @@ def _conf_folder(environment: Mapping[str, str]) -> Path | None:
     return Path(home) / "conf" if home else None
 
 
-def _has_own_logging(environment: Mapping[str, str]) -> bool:
+def _has_own(environment: Mapping[str, str], files: str) -> bool:
     folder = _conf_folder(environment)
-    return folder is not None and any(folder.glob("log4j2.*"))
+    return folder is not None and any(folder.glob(files))
 
 
 def _defaults_file(environment: Mapping[str, str]) -> dict[str, str]:
