@@ -181,11 +181,8 @@ def test_names_that_stand_for_other_columns(wh: monus.Warehouse) -> None:
     wh.sql("UPDATE other_names SET note = 777 WHERE k = 2")
     wh.spark.catalog.dropTempView("other_names")
     assert waiting(wh) == {"counted": 1, "filtered": 1}
-    wh.create_view(
-        "numbered",
-        "SELECT k, row_number() OVER (ORDER BY k) AS n FROM (TABLE u UNION ALL SELECT k, x FROM t) v(k, w)",
-        refresh="LAZY",
-    )
+    mixed = "(TABLE u UNION ALL SELECT k, x FROM t) AS v(k, w)"
+    wh.create_view("numbered", f"SELECT k, row_number() OVER (ORDER BY k, w) AS n FROM {mixed}", refresh="LAZY")
     wh.sql("UPDATE u SET w = 8")
     assert "numbered" in waiting(wh)
 
