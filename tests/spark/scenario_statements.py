@@ -114,7 +114,9 @@ class Statements:
             fitting = [name for name, k in TABLES[other] if k == kind]
             chosen.append(self.rng.choice(fitting) if fitting and self.rng.random() < 0.9 else self._literal(kind))
         limit = "" if self.rng.random() < 0.7 else " EXCEPT ALL " + self._nothing_much(columns)
-        query = f"SELECT {', '.join(chosen)} FROM {other} WHERE {where}{limit}"
+        # Under names of their own: Spark cannot run an EXCEPT ALL whose left side has one column twice.
+        named = ", ".join(f"{each} AS c{i}" for i, each in enumerate(chosen))
+        query = f"SELECT {named} FROM {other} WHERE {where}{limit}"
         return Statement(f"INSERT INTO {table} {query}", {table: _plus(table, query)})
 
     def _nothing_much(self, columns: list[tuple[str, str]]) -> str:

@@ -177,6 +177,7 @@ def test_what_monus_keeps_is_closed(wh: monus.Warehouse) -> None:
         ("INSERT INTO b VALUES ('one', 2)", StatementInvalid, "one"),
         ("INSERT INTO a VALUES (NULL, 'n')", StatementInvalid, "k"),
         ("UPDATE a SET k = NULL", StatementInvalid, "NOT NULL"),
+        ("INSERT INTO b SELECT k, k FROM b EXCEPT ALL SELECT 1, 0", StatementInvalid, "RewriteExceptAll"),  # Spark's
         ("INSERT INTO b VALUES (1, 100)", StatementInvalid, "small"),
         ("UPDATE b SET w = w * 100", StatementInvalid, "small"),
         ("UPDATE b SET w = w / 0", StatementInvalid, "w"),
