@@ -176,15 +176,22 @@ def test_an_update_that_is_not_alone_is_looked_at(wh: monus.Warehouse) -> None:
 
 
 def test_names_that_stand_for_other_columns(wh: monus.Warehouse) -> None:
-    """A column by another name, and a query that is not understood."""
-    wh.sql("CREATE TEMPORARY VIEW other_names AS SELECT x AS note, k, g, note AS x FROM t")
-    wh.sql("UPDATE other_names SET note = 777 WHERE k = 2")
-    wh.spark.catalog.dropTempView("other_names")
+    """Through a view of Spark that swaps two columns the right one is set, and the right views know of it."""
+    wh.sql("INSERT INTO t VALUES (70, 1, 7000, 'n')")
+    a_round(wh)
+    wh.sql("CREATE TEMPORARY VIEW swapped AS SELECT k AS g, g AS k, x, note FROM t")
+    wh.sql("UPDATE swapped SET k = 2 WHERE x = 7000")
+    wh.spark.catalog.dropTempView("swapped")
+    assert rows(wh, "SELECT k, g, x FROM t WHERE x = 7000") == [(70, 2, 7000)]
     assert waiting(wh) == {"counted": 1, "filtered": 1}
+    assert rows(wh, "SELECT * FROM counted") == rows(wh, COUNTED)
+
+
+def test_a_query_that_is_not_understood_may_read_any_column(wh: monus.Warehouse) -> None:
     mixed = "(TABLE u UNION ALL SELECT k, x FROM t) AS v(k, w)"
     wh.create_view("numbered", f"SELECT k, row_number() OVER (ORDER BY k, w) AS n FROM {mixed}", refresh="LAZY")
     wh.sql("UPDATE u SET w = 8")
-    assert "numbered" in waiting(wh)
+    assert waiting(wh) == {"numbered": 1}
 
 
 def test_a_task_that_comes_late(wh: monus.Warehouse) -> None:
@@ -274,7 +281,7 @@ def test_it_gives_way_to_a_burst_of_queries(wh: monus.Warehouse) -> None:
         query.join()
     assert not maintainer.is_alive() and done == []
     assert waiting(wh) == {"slow": 1}
-    assert "RefreshCancelled" in str(wh.view("slow").history(1)[0].error)
+    assert "REFRESH_CANCELLED" in str(wh.view("slow").history(1)[0].error)
     wh.sql("DELETE FROM many WHERE id >= 10")
     assert a_round(wh) == ["slow"]
     assert rows(wh, "SELECT * FROM slow") == [(10,)]
@@ -347,15 +354,18 @@ def test_a_view_that_fails_is_left_alone_for_a_while(wh: monus.Warehouse, monkey
 
 
 def test_a_lazy_commit_costs_no_job_however_many_views_there_are(wh: monus.Warehouse, job_counter: Counter) -> None:
+    wh.sql("CREATE TABLE few (k INT)")  # Delta writes a checkpoint with each tenth commit
+
     def jobs(run: Callable[[str], Any]) -> int:
         with job_counter() as count:
-            run("INSERT INTO t VALUES (4, 2, 400, 'c')")
+            run("INSERT INTO few VALUES (4)")
         return int(count.jobs)
 
     plain = jobs(wh.spark.sql)
-    assert jobs(wh.sql) == plain
-    wh.create_view("more", COUNTED, refresh="LAZY")
-    assert jobs(wh.sql) == plain
+    for name in ("one", "two"):
+        wh.create_view(name, "SELECT count(*) AS n FROM few", refresh="LAZY")
+        assert jobs(wh.sql) == plain
+    assert waiting(wh) == {"one": 2, "two": 1}
 
 
 def test_in_a_thread_of_its_own(wh: monus.Warehouse) -> None:

@@ -93,7 +93,8 @@ class Queries:
             return self._nothing()
         tables = {record.name: record for record in records if isinstance(record, TableRecord)}
         if tables and changes_rows(plan):
-            alone = number_of_changes(plan) == 1
+            # Delta takes an UPDATE through a view of Spark that renames columns for one of other columns.
+            alone = number_of_changes(plan) == 1 and all(map(self._is_named, changed_targets(plan)))
             done = self._change(plan, *tables.values()) if alone and not self._concerned(tables) else None
             return transact(text) if done is None else done
         if kind == "RestoreTableStatement" and tables:
@@ -164,7 +165,7 @@ class Queries:
         before = delta.snapshot()
         with last_commit(self._spark) as committed:
             is_restore = class_name(plan) == "RestoreTableStatement"  # which takes nothing but a name
-            ignores = ignores_columns(plan, before, lambda parts: self._is_table(parts, table))
+            ignores = ignores_columns(plan, before)
             result = self.execute(plan if is_restore else self.substituted(plan), table.location)
         if committed.version is not None and committed.version > before.version:
             fault_point(FaultPoint.STATEMENT_COMMITTED)
@@ -248,9 +249,14 @@ class Queries:
         substitute(self._spark, target, note)
         return found
 
-    def _is_table(self, parts: Parts, table: TableRecord) -> bool:
-        """Whether the name is the table's own, and not that of a view of Spark over it."""
-        return not self._is_hidden(parts) and self._lookup.record(parts) == table
+    def _is_named(self, target: Any) -> bool:
+        """Whether it is the name of a table itself, and not of a view of Spark over it."""
+        while class_name(target) == "SubqueryAlias":
+            target = target.child()
+        if class_name(target) != "UnresolvedRelation":
+            return True
+        parts = tuple(items(target.multipartIdentifier()))
+        return not self._is_hidden(parts) and isinstance(self._lookup.record(parts), TableRecord)
 
     def _is_hidden(self, parts: Parts) -> bool:
         is_temporary = session_view(self._spark, parts) is not None

@@ -6,20 +6,19 @@ what the view sees of them is the same. That a view reads no other columns is on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from monus.catalog.tasks import Ignores
 from monus.frontend.dml_rows import GENERATED
 from monus.frontend.jvm import class_name, items
-from monus.frontend.substitution import Parts
 from monus.store.delta_table import DeltaTable, Snapshot
 from monus.store.log import commits
 
 
-def ignores_columns(plan: Any, table: Snapshot, is_table: Callable[[Parts], bool]) -> Ignores | None:
-    """For a parsed statement: which views need not know of it; None if all do."""
-    changed = _columns_set(plan, table, is_table)
+def ignores_columns(plan: Any, table: Snapshot) -> Ignores | None:
+    """For a parsed statement on the table by its own name: which views need not know of it; None if all do."""
+    changed = _columns_set(plan, table)
     if changed is None:
         return None
 
@@ -38,14 +37,9 @@ def is_only_update(table: DeltaTable, before: Snapshot, reached: int) -> bool:
     return [commit.operation for commit in between] == ["UPDATE"]
 
 
-def _columns_set(plan: Any, table: Snapshot, is_table: Callable[[Parts], bool]) -> set[str] | None:
+def _columns_set(plan: Any, table: Snapshot) -> set[str] | None:
     if class_name(plan) != "UpdateTable" or any(GENERATED in field.metadata for field in table.schema):
         return None  # a generated column follows those that it is computed from
-    target = plan.table()
-    while class_name(target) == "SubqueryAlias":
-        target = target.child()
-    if class_name(target) != "UnresolvedRelation" or not is_table(tuple(items(target.multipartIdentifier()))):
-        return None  # a view of Spark may give columns other names
     columns, found = {name.lower() for name in table.schema.names}, set[str]()
     for assignment in items(plan.assignments()):
         if class_name(assignment.key()) != "UnresolvedAttribute":
