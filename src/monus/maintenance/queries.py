@@ -169,8 +169,10 @@ class Queries:
             result = self.execute(plan if is_restore else self.substituted(plan), table.location)
         if committed.version is not None and committed.version > before.version:
             fault_point(FaultPoint.STATEMENT_COMMITTED)
-            reached = min(committed.version, delta.last_seen().version)  # another thread may have committed elsewhere
-            if not is_only_update(delta, before, reached):
+            # Another thread may have committed to another table, whose version this would be.
+            seen = delta.last_seen().version
+            reached = min(committed.version, seen) if seen > before.version else committed.version
+            if ignores is not None and not is_only_update(delta, before, reached):
                 ignores = None
             try:
                 self._lookup.catalog.record_statement(table.name, before.version, before.table_id, reached, ignores)
