@@ -187,6 +187,22 @@ def test_names_that_stand_for_other_columns(wh: monus.Warehouse) -> None:
     assert rows(wh, "SELECT * FROM counted") == rows(wh, COUNTED)
 
 
+def test_an_update_of_no_row_is_not_taken_for_what_others_wrote(wh: monus.Warehouse) -> None:
+    """Another thread of the session writes while an UPDATE runs that finds nothing and makes no commit."""
+    run = wh._queries.execute
+
+    def before_another(plan: Any, writes_to: str | None = None) -> Any:
+        wh._queries.execute = run  # type: ignore[method-assign]
+        result = run(plan, writes_to)
+        wh.spark.sql(f"UPDATE delta.`{wh._catalog.table('t').location}` SET x = x + 5")
+        return result
+
+    wh._queries.execute = before_another  # type: ignore[method-assign]
+    wh.sql("UPDATE t SET note = 'z' WHERE k = -1")
+    assert waiting(wh) == {"counted": 1, "filtered": 1}
+    assert rows(wh, "SELECT * FROM filtered") == rows(wh, FILTERED)
+
+
 def test_a_query_that_is_not_understood_may_read_any_column(wh: monus.Warehouse) -> None:
     mixed = "(TABLE u UNION ALL SELECT k, x FROM t) AS v(k, w)"
     wh.create_view("numbered", f"SELECT k, row_number() OVER (ORDER BY k, w) AS n FROM {mixed}", refresh="LAZY")
@@ -299,9 +315,9 @@ def test_a_view_is_brought_to_a_point(wh: monus.Warehouse) -> None:
     assert found & {51, 52, 53} == {51}
     assert len(view.tasks()) == 2
     assert view.verify().ok
-    for wrong in ({"t": at}, {"t": at + 99}, {"nobody": 1}):
+    for wrong in ({"t": at}, {"t": at + 99}, {"nobody": 1}, {"t": "7"}, "yesterday"):
         with pytest.raises(PointUnreachable):
-            view.refresh(to=wrong)
+            view.refresh(to=wrong)  # type: ignore[arg-type]
     with pytest.raises(StatementInvalid):
         view.refresh(full=True, to={"t": at + 2})
     view.refresh(to=moment)

@@ -25,6 +25,12 @@ def sources_at(spark: SparkSession, catalog: Catalog, record: ViewRecord, to: To
     """The view's tables at the point; one that is not named stays where the view has it."""
     if not record.usable or record.batch == 0:
         raise unusable(record)
+    if not _is_point(to):
+        raise PointUnreachable(
+            f"{to!r} is no point that a view can be brought to.",
+            'Give versions of its tables, such as {"sales": 7}, or a datetime.',
+            view=record.name,
+        )
     vector = from_json(record.pending_vector)
     names = [source.name for source in catalog.sources(record.name)]
     reached = {key_of(n): s.version for n in names if isinstance(s := vector.get(n), TableState)}
@@ -40,10 +46,16 @@ def sources_at(spark: SparkSession, catalog: Catalog, record: ViewRecord, to: To
         paths = {key: DeltaTable(spark, table.location) for key, table in tables.items()}
         wanted = {key: _last_before(paths[key], reached[key], newest[key], to) for key in tables}
     else:
-        wanted = reached | {key_of(name): int(version) for name, version in to.items()}
+        wanted = reached | {key_of(name): version for name, version in to.items()}
     _check(record, wanted, reached, newest)
     wanted = _whole_transactions(catalog, record, wanted, cuts=isinstance(to, datetime))
     return {table.name: TableSource(table, spark, wanted[key]) for key, table in tables.items()}
+
+
+def _is_point(to: object) -> bool:
+    if isinstance(to, Mapping):
+        return all(isinstance(version, int) for version in to.values())
+    return isinstance(to, datetime)
 
 
 def _newest(spark: SparkSession, catalog: Catalog, tables: Mapping[str, TableRecord]) -> dict[str, int]:

@@ -38,7 +38,7 @@ from monus.maintenance.lookup import Lookup
 from monus.maintenance.maintainer import Maintainer
 from monus.maintenance.pins import ATTEMPTS, unsteady
 from monus.maintenance.reading import Reading
-from monus.maintenance.screening import ignores_columns, is_only_update
+from monus.maintenance.screening import ignores_columns, is_alone
 from monus.maintenance.sources import visible_rows
 from monus.maintenance.table_creation import TableCreation
 from monus.maintenance.targets import changed_targets, identifier_parts
@@ -172,7 +172,7 @@ class Queries:
             # Another thread may have committed to another table, whose version this would be.
             seen = delta.last_seen().version
             reached = min(committed.version, seen) if seen > before.version else committed.version
-            if ignores is not None and not is_only_update(delta, before, reached):
+            if ignores is not None and not is_alone(result, before, seen):
                 ignores = None
             try:
                 self._lookup.catalog.record_statement(table.name, before.version, before.table_id, reached, ignores)

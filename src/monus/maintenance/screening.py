@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from monus.catalog.tasks import Ignores
 from monus.frontend.dml_rows import GENERATED
 from monus.frontend.jvm import class_name, items
-from monus.store.delta_table import DeltaTable, Snapshot
-from monus.store.log import commits
+from monus.store.delta_table import Snapshot
 
 
 def ignores_columns(plan: Any, table: Snapshot) -> Ignores | None:
@@ -31,10 +32,12 @@ def ignores_columns(plan: Any, table: Snapshot) -> Ignores | None:
     return ignores
 
 
-def is_only_update(table: DeltaTable, before: Snapshot, reached: int) -> bool:
-    """Whether nothing but an UPDATE lies between: an INSERT of somebody else is not in its way, and counts."""
-    between = commits(table, before.version, reached) if reached == before.version + 1 else []
-    return [commit.operation for commit in between] == ["UPDATE"]
+def is_alone(result: DataFrame, before: Snapshot, head: int) -> bool:
+    """Whether the UPDATE that gave this result is all that was committed since: others are not in its way, and count.
+
+    One that changes no row makes no commit, and then the one that is there is somebody else's.
+    """
+    return head == before.version + 1 and any(row[0] > 0 for row in result.collect())
 
 
 def _columns_set(plan: Any, table: Snapshot) -> set[str] | None:
